@@ -39,7 +39,7 @@ struct View {
   }
 };
 
-/// The raggedness of packed values. Component b has sizes[b * ragged_dims + d] along ragged dim d; its rows (the product of
+/// The ragged shape of packed values. Component b has sizes[b * ragged_dims + d] along ragged dim d; its rows (the product of
 /// its ragged sizes) are values[offsets[b], offsets[b + 1]).
 struct RaggedView {
   int64_t components = 0;

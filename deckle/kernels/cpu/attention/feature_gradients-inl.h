@@ -82,7 +82,7 @@ class FeatureGradients {
     row_sums_known_ = true;
     const T* const sinks = static_cast<const T*>(x.sinks);
     const T* const dlse = static_cast<const T*>(cotangent.lse);
-    for_rows([&](int64_t, int64_t row, int64_t chunk) {
+    for_row_chunks([&](int64_t, int64_t row, int64_t chunk) {
       if (chunk != 0) return;
       for (int64_t h = 0; h < problem_.heads; ++h) {
         const int64_t at = row * problem_.heads + h;
@@ -139,22 +139,26 @@ class FeatureGradients {
     if (gradient_.slopes != nullptr) {
       parallel_for(problem_.heads, 1, [&](int64_t h, int64_t) {
         double total = 0;
-        for_rows([&](int64_t, int64_t row, int64_t chunk) { total += slope_rows_[(chunk * rows_ + row) * problem_.heads + h]; });
+        for_row_chunks(
+            [&](int64_t, int64_t row, int64_t chunk) { total += slope_rows_[(chunk * rows_ + row) * problem_.heads + h]; });
         static_cast<T*>(gradient_.slopes)[h] = static_cast<T>(-total);
       });
     }
     if (gradient_.table != nullptr) {
-      std::vector<double> total(problem_.heads * table_size_, 0.0);
+      Scratch scratch;
+      const auto size = static_cast<int64_t>(problem_.heads * table_size_);
+      auto* const total = scratch.take<double>(size);
+      std::fill_n(total, size, 0.0);
       for (const KeyTask& task : tasks_.tasks) {
         const T* part = table_.data() + task.index * problem_.group() * table_size_;
         for (int64_t i = 0; i < problem_.group() * table_size_; ++i)
           total[task.kv_head * problem_.group() * table_size_ + i] += part[i];
       }
-      for (size_t i = 0; i < total.size(); ++i) static_cast<T*>(gradient_.table)[i] = static_cast<T>(total[i]);
+      for (int64_t i = 0; i < size; ++i) static_cast<T*>(gradient_.table)[i] = static_cast<T>(total[i]);
     }
     if (by_row()) {
       for (int64_t h = 0; h < problem_.heads; ++h) {
-        for_rows([&](int64_t b, int64_t row, int64_t chunk) {
+        for_row_chunks([&](int64_t b, int64_t row, int64_t chunk) {
           const Sequence sequence(problem_, b);
           const PlaneView view(shadow_plane(0), problem_.bias_offsets, sequence, h, dtype_of<T>);
           reinterpret_cast<T*>(view.data)[(row - sequence.first_row) * view.row_stride] +=
@@ -258,7 +262,7 @@ class FeatureGradients {
   }
 
   template <typename F>
-  void for_rows(F f) const {
+  void for_row_chunks(F f) const {
     for (int64_t b = 0; b < problem_.sequences; ++b) {
       const Sequence sequence(problem_, b);
       for (int64_t i = 0; i < sequence.rows; ++i) {

@@ -52,7 +52,7 @@ Matrix windows_block(const Source& source, const Taps& taps, int64_t channels, i
     }
   }
   char* const block = scratch.take<char>(rows * cols * item);
-  for_rows(source, row, rows, [&](int64_t i, int64_t b, int64_t o) {
+  for_sequence_rows(source, row, rows, [&](int64_t i, int64_t b, int64_t o) {
     const int64_t length = source.from[b + 1] - source.from[b];
     char* to = block + i * cols * item;
     for (int64_t tap = first_tap; tap <= last_tap; ++tap) {
@@ -174,7 +174,7 @@ void segment_convolution_transpose(const Context&, const View& gradient, const R
                         .a_blocks = &blocks,
                         .chunk = step_of(out)});
       if (stride == 1 || in == 0) continue;
-      for_rows(source, 0, count, [&](int64_t i, int64_t b, int64_t o) {
+      for_sequence_rows(source, 0, count, [&](int64_t i, int64_t b, int64_t o) {
         const int64_t row = ragged.offsets[b] + residue + o * stride;
         std::memcpy(target + row * in * groups * item, sums + i * in * item, static_cast<size_t>(in * item));
       });

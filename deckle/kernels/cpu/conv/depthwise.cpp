@@ -52,7 +52,7 @@ void sum_taps(const Source& rows, const View& weight, const View& result, const 
   parallel_for(result.sizes[0], std::max<int64_t>(1, kGrain / channels), [&](int64_t begin, int64_t end) {
     Scratch own;
     auto* const sums = own.take<Sum<T>>(channels);
-    for_rows(rows, begin, end - begin, [&](int64_t i, int64_t b, int64_t o) {
+    for_sequence_rows(rows, begin, end - begin, [&](int64_t i, int64_t b, int64_t o) {
       sum(filter, sums, b, o);
       store(sums, channels, result.ptr<T>() + (begin + i) * channels);
     });
@@ -107,7 +107,7 @@ void depthwise_weight(const Source& source, const Taps& taps, const View& gradie
     parallel_for(rows, kBlockRows, [&](int64_t begin, int64_t end) {
       Sum<T>* const sums = partial + begin / kBlockRows * per_block;
       std::fill_n(sums, per_block, Sum<T>(0));
-      for_rows(source, begin, end - begin, [&](int64_t i, int64_t b, int64_t o) {
+      for_sequence_rows(source, begin, end - begin, [&](int64_t i, int64_t b, int64_t o) {
         const int64_t length = source.from[b + 1] - source.from[b];
         const T* const g = gradient.ptr<const T>() + (begin + i) * channels;
         for (int64_t t = 0; t < size; ++t) {

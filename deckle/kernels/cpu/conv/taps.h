@@ -40,7 +40,7 @@ struct Source {
 
 /// Visits the rows [row, row + rows) of the result: body(i, b, o) for row + i, row o of sequence b.
 template <typename Body>
-void for_rows(const Source& source, int64_t row, int64_t rows, Body&& body) {
+void for_sequence_rows(const Source& source, int64_t row, int64_t rows, Body&& body) {
   int64_t b = source.sequence(row);
   for (int64_t i = 0; i < rows; ++i) {
     while (source.to[static_cast<size_t>(b) + 1] <= row + i) ++b;

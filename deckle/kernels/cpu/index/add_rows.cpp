@@ -4,13 +4,13 @@
 // no atomics, the same bits for any number of threads. Bytes: the source once, the result once, the base once.
 
 #include "deckle/kernels/cpu/index/add_rows.h"
-#include "deckle/base/scratch.h"
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/index/sums.h"
 
 namespace deckle::kernels::cpu::indexing {
@@ -35,9 +35,11 @@ struct Buckets {
         ++starts[static_cast<size_t>(indices[i]) + 1];
       }
       for (size_t row = 1; row < starts.size(); ++row) starts[row] += starts[row - 1];
-      std::vector<int64_t> next(starts.begin(), starts.end() - 1);
+      Scratch scratch;
+      auto* const next = scratch.take<int64_t>(rows);
+      std::copy_n(starts.begin(), rows, next);
       for (int64_t i = 0; i < count; ++i) {
-        if (indices[i] >= 0) sources[static_cast<size_t>(next[static_cast<size_t>(indices[i])]++)] = i;
+        if (indices[i] >= 0) sources[static_cast<size_t>(next[indices[i]]++)] = i;
       }
     });
   }

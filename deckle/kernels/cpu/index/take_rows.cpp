@@ -13,7 +13,7 @@ namespace {
 
 /// take(row of the result, row of the source) for all of them, in parallel ranges.
 template <typename Take>
-void for_rows(const RowShape& shape, const View& index, int64_t row_bytes, const Take& take) {
+void for_taken_rows(const RowShape& shape, const View& index, int64_t row_bytes, const Take& take) {
   const int64_t taken = index.numel();
   const bool checked = shape.outer > 1;  // once, in place of once for every outer item
   if (checked) check_indices(index, shape.rows);
@@ -56,7 +56,7 @@ void take_elements(const View& source, const RowShape& shape, const View& index,
     const int64_t first = visit_index(index, [](const auto* indices) { return static_cast<int64_t>(indices[0]); });
     return reverse_elements(from, shape.rows, first, shape.outer, index.numel(), to);
   }
-  for_rows(shape, index, sizeof(T), [=](int64_t target, int64_t row) { to[target] = from[row]; });
+  for_taken_rows(shape, index, sizeof(T), [=](int64_t target, int64_t row) { to[target] = from[row]; });
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ void take_rows(const View& source, const RowShape& shape, const View& index, con
   }
   const auto* const from = static_cast<const char*>(source.data);
   auto* const to = static_cast<char*>(result.data);
-  for_rows(shape, index, row_bytes, [=](int64_t target, int64_t row) {
+  for_taken_rows(shape, index, row_bytes, [=](int64_t target, int64_t row) {
     if (row_bytes > 0) std::memcpy(to + target * row_bytes, from + row * row_bytes, static_cast<size_t>(row_bytes));
   });
 }

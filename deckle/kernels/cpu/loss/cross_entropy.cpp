@@ -158,7 +158,7 @@ LogSumExp parts_of(const View& lse, int64_t row) { return {lse.ptr<double>()[2 *
 constexpr int64_t kGrain = 16384;  // elements per parallel range
 
 template <typename Body>
-void for_rows(const View& input, Body body) {
+void for_row_ranges(const View& input, Body body) {
   const int64_t n = input.sizes[1];
   parallel_for(input.sizes[0], std::max<int64_t>(1, kGrain / std::max<int64_t>(n, 1)), [&](int64_t begin, int64_t end) {
     DECKLE_SIMD(entropy_table)().visit(input.dtype, [&](auto type, const auto& row_of) { body(type, row_of, begin, end, n); });
@@ -170,7 +170,7 @@ void for_rows(const View& input, Body body) {
 void cross_entropy_rows(const Context&, const View& input, const View& target, int64_t ignore_index, double label_smoothing,
                         const View& loss, const View& lse) {
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
-  for_rows(input, [&]<typename T>(TypeTag<T>, const EntropyRows<T>& row_of, int64_t begin, int64_t end, int64_t n) {
+  for_row_ranges(input, [&]<typename T>(TypeTag<T>, const EntropyRows<T>& row_of, int64_t begin, int64_t end, int64_t n) {
     const RowBuffer<T> rows(input, n);
     for (int64_t row = begin; row < end; ++row) {
       const T* const x = rows.read(row);
@@ -192,7 +192,7 @@ void cross_entropy_rows_backward(const Context&, const View& loss_gradient, cons
                                  const View& target, const View& lse, int64_t ignore_index, double label_smoothing,
                                  const View& result) {
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
-  for_rows(input, [&]<typename T>(TypeTag<T>, const EntropyRows<T>& row_of, int64_t begin, int64_t end, int64_t n) {
+  for_row_ranges(input, [&]<typename T>(TypeTag<T>, const EntropyRows<T>& row_of, int64_t begin, int64_t end, int64_t n) {
     const RowBuffer<T> rows(input, n), gradients(result, n);
     for (int64_t row = begin; row < end; ++row) {
       const int64_t chosen = targets.at(row);
@@ -220,7 +220,7 @@ void cross_entropy_rows_backward(const Context&, const View& loss_gradient, cons
 void cross_entropy_rows_jvp(const Context&, const View& tangent, const View& input, const View& target, const View& lse,
                             int64_t ignore_index, double label_smoothing, const View& loss, const View& lse_tangent) {
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
-  for_rows(input, [&]<typename T>(TypeTag<T>, const EntropyRows<T>& row_of, int64_t begin, int64_t end, int64_t n) {
+  for_row_ranges(input, [&]<typename T>(TypeTag<T>, const EntropyRows<T>& row_of, int64_t begin, int64_t end, int64_t n) {
     const RowBuffer<T> rows(input, n), tangents(tangent, n);
     for (int64_t row = begin; row < end; ++row) {
       const T* const t = tangents.read(row);

@@ -5,6 +5,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/sort/lane.h"
@@ -18,17 +19,17 @@ constexpr int64_t kGrain = 16384;  // elements per parallel range
 template <typename T>
 void sort_columns(const T* x, const RaggedView& ragged, int64_t inner, int64_t begin, int64_t length, int64_t columns,
                   bool descending, T* values, int64_t* rows) {
-  std::vector<SortKey<T>> lanes(static_cast<size_t>(length * columns));
-  std::vector<int64_t> places(static_cast<size_t>(length));
+  Scratch scratch;
+  auto* const lanes = scratch.take<SortKey<T>>(length * columns);
+  auto* const places = scratch.take<int64_t>(length);
   LaneSorter<SortKey<T>> sorter;
   for (int64_t i = 0; i < length; ++i) {
-    for (int64_t c = 0; c < columns; ++c)
-      lanes[static_cast<size_t>(c * length + i)] = static_cast<SortKey<T>>(x[ragged.row(begin + i) * inner + c]);
+    for (int64_t c = 0; c < columns; ++c) lanes[c * length + i] = static_cast<SortKey<T>>(x[ragged.row(begin + i) * inner + c]);
   }
   for (int64_t c = 0; c < columns; ++c) {
-    sorter.sort(lanes.data() + c * length, length, descending, places.data());
+    sorter.sort(lanes + c * length, length, descending, places);
     for (int64_t i = 0; i < length; ++i) {
-      const int64_t to = ragged.row(begin + i) * inner + c, from = ragged.row(begin + places[static_cast<size_t>(i)]);
+      const int64_t to = ragged.row(begin + i) * inner + c, from = ragged.row(begin + places[i]);
       values[to] = x[from * inner + c];
       rows[to] = from;
     }

@@ -5,6 +5,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/sort/lane.h"
@@ -27,25 +28,25 @@ void order_lanes(const View& self, int64_t dim, int64_t length, int64_t kept, co
   const T* const all = self.ptr<const T>();
   parallel_for(outer * blocks, 1 + kGrain / (block * length + 1), [&](int64_t begin, int64_t end) {
     LaneSorter<SortKey<T>> sorter;
-    std::vector<int64_t> places(static_cast<size_t>(block * kept));
-    std::vector<SortKey<T>> keys(static_cast<size_t>(inner == 1 ? 0 : block * length));
+    Scratch scratch;
+    auto* const places = scratch.take<int64_t>(block * kept);
+    auto* const keys = scratch.take<SortKey<T>>(inner == 1 ? 0 : block * length);
     for (int64_t task = begin; task < end; ++task) {
       const int64_t column = task % blocks * block, width = std::min(block, inner - column);
       const T* const from = all + task / blocks * length * inner + column;
       T* const to = values.ptr<T>() + task / blocks * kept * inner + column;
       int64_t* const order = indices.ptr<int64_t>() + task / blocks * kept * inner + column;
       if (inner == 1) {
-        choose(sorter, from, places.data());
+        choose(sorter, from, places);
       } else {
         for (int64_t i = 0; i < length; ++i) {
-          for (int64_t lane = 0; lane < width; ++lane)
-            keys[static_cast<size_t>(lane * length + i)] = static_cast<SortKey<T>>(from[i * inner + lane]);
+          for (int64_t lane = 0; lane < width; ++lane) keys[lane * length + i] = static_cast<SortKey<T>>(from[i * inner + lane]);
         }
-        for (int64_t lane = 0; lane < width; ++lane) choose(sorter, keys.data() + lane * length, places.data() + lane * kept);
+        for (int64_t lane = 0; lane < width; ++lane) choose(sorter, keys + lane * length, places + lane * kept);
       }
       for (int64_t i = 0; i < kept; ++i) {
         for (int64_t lane = 0; lane < width; ++lane) {
-          const int64_t place = places[static_cast<size_t>(lane * kept + i)];
+          const int64_t place = places[lane * kept + i];
           to[i * inner + lane] = from[place * inner + lane];
           order[i * inner + lane] = place;
         }
