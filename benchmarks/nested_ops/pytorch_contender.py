@@ -5,7 +5,7 @@ Answers each line on standard input with one line of JSON, as deckle_contender d
   time OP PASS LAYOUT     PASS: forward or backward, LAYOUT: jagged or strided; "lacks" with PyTorch's words where there is no
                           such op
   check OP PASS LAYOUT PATH   the largest difference of an element of the result, or of a gradient, from those in PATH, which
-                          deckle_contender wrote: over the largest element; and where
+                          deckle_contender wrote: over that element, or the root of the mean square; and where
 """
 
 import os
@@ -202,7 +202,8 @@ class Contender:
             if ours.numel() == 0:
                 continue
             same = (ours == theirs) | (ours.isnan() & theirs.isnan())
-            difference = torch.where(same, 0.0, (ours - theirs).abs()).max().item() / max(ours.abs().max().item(), 1e-30)
+            scale = ours.abs().clamp(min=max(ours[ours.isfinite()].square().mean().sqrt().nan_to_num().item(), 1e-30))
+            difference = torch.where(same, 0.0, (ours - theirs).abs() / scale).max().item()
             if not difference <= largest:
                 largest, where = difference, name
         return {"largest": largest, "where": where}

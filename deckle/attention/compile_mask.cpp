@@ -63,13 +63,13 @@ class RowEvaluator {
     const auto step = [&](int dim) { return allowed.size(dim) == 1 ? int64_t{0} : allowed.stride(dim); };
     const bool* at = allowed.data<bool>() + sequence_ * step(0) + head * step(1) + row * step(2);
     if (step(3) == 0) return clip_span(0, keys_ > 0 && *at ? keys_ : 0, keys_);
-    return runs(at, keys_);
+    return true_spans(at, keys_);
   }
   KeySpans spans(const Node::And& parts, int64_t row, int64_t head) {
-    return both((*this)(parts.a, row, head), (*this)(parts.b, row, head));
+    return intersect((*this)(parts.a, row, head), (*this)(parts.b, row, head));
   }
   KeySpans spans(const Node::Or& parts, int64_t row, int64_t head) {
-    return either((*this)(parts.a, row, head), (*this)(parts.b, row, head));
+    return unite((*this)(parts.a, row, head), (*this)(parts.b, row, head));
   }
   KeySpans spans(const Node::Not& part, int64_t row, int64_t head) { return complement((*this)(part.a, row, head), keys_); }
 
@@ -136,7 +136,7 @@ Tensor plane_of(const std::vector<AttentionMask>& parts, RowEvaluator& evaluate,
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t i = 0; i < evaluate.rows(); ++i) {
         KeySpans seen = clip_span(0, evaluate.keys(), evaluate.keys());
-        for (const AttentionMask& part : parts) seen = both(seen, evaluate(part, i, h));
+        for (const AttentionMask& part : parts) seen = intersect(seen, evaluate(part, i, h));
         bool* row = plane.data<bool>() + b * plane.stride(0) + h * plane.stride(1) + i * plane.stride(2);
         for (const KeySpan& span : seen) std::fill(row + span.begin, row + span.end, true);
       }
@@ -204,13 +204,13 @@ CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const
       KeySpans seen = booleans.empty() ? all : KeySpans{};
       for (int64_t h = 0; h < mask_heads && !booleans.empty(); ++h) {
         KeySpans by_head = all;
-        for (const AttentionMask& part : booleans) by_head = both(by_head, evaluate(part, i, h));
+        for (const AttentionMask& part : booleans) by_head = intersect(by_head, evaluate(part, i, h));
         exact &= h == 0 || by_head == seen;
-        seen = either(seen, by_head);
+        seen = unite(seen, by_head);
       }
       exact &= seen.size() <= kMostRuns;
       seen = cover(seen, kMostRuns);
-      for (const AttentionMask& part : formulas) seen = both(seen, evaluate(part, i, 0));
+      for (const AttentionMask& part : formulas) seen = intersect(seen, evaluate(part, i, 0));
       if (is_scattered(seen.size(), k_rows->max_size())) {
         ranges_fit = false;
         seen = cover(seen, kMostRuns);

@@ -73,7 +73,7 @@ Ragged Ragged::from_offsets(std::span<const int64_t> offsets) try {
 }
 
 std::string to_string(const Ragged& ragged) {
-  if (!ragged.defined()) return "no raggedness";
+  if (!ragged.defined()) return "no ragged dims";
   const RaggedShape& shape = *ragged;
   if (const RaggedRoom* const room = shape.room(); room != nullptr)
     return fmt::format("room for {} components of {} rows in all", with_commas(room->components), with_commas(room->rows));

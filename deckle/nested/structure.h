@@ -22,7 +22,7 @@ NestedTensor roll(const NestedTensor& self, const Tensor& shifts, IntArg dim = 1
 NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim = 1, FloatArg value = 0.0);
 NestedTensor shift(const NestedTensor& self, const Tensor& offsets, IntArg dim = 1, FloatArg value = 0.0);
 
-/// allclose and equal of all values; of other raggedness, neither.
+/// allclose and equal of all values; of other ragged shapes, neither.
 bool allclose(const NestedTensor& self, const NestedTensor& other, FloatArg rtol = 1e-5, FloatArg atol = 1e-8,
               BoolArg equal_nan = false);
 bool equal(const NestedTensor& self, const NestedTensor& other);

@@ -27,7 +27,7 @@ struct HandCase {
 /// Equal shapes of all parts, values and derivatives; notes what was covered.
 void check(const HandCase& op);
 
-/// body(ragged) on raggedness patterns, zero-length components included.
+/// body(ragged) on ragged shapes, zero-length components included.
 void for_patterns(int ragged_dims, const std::function<void(const Ragged& ragged)>& body);
 
 /// Random operands.
@@ -35,7 +35,7 @@ NestedTensor normal(const Ragged& ragged, Dims regular = {});
 NestedTensor dense_normal(Ints sizes);
 /// int64 [B, K..]: K is `longest` or fewer where ceiling(b) > 0, else 0; below ceiling(b).
 NestedTensor indices(const Ragged& ragged, int64_t longest, const std::function<int64_t(int64_t b)>& ceiling);
-/// int64 values in [low, high), of that raggedness.
+/// int64 values in [low, high), of that ragged shape.
 NestedTensor integers(const Ragged& ragged, int64_t low, int64_t high, Dims regular = {});
 NestedTensor mask(const Ragged& ragged, Dims regular = {});
 

@@ -18,7 +18,7 @@ int64_t product(Ints sizes) { return std::accumulate(sizes.begin(), sizes.end(),
 
 const std::vector<Pattern>& patterns() { return kPatterns; }
 
-Ragged raggedness(std::vector<int64_t> sizes, int ragged_dims) {
+Ragged make_ragged(std::vector<int64_t> sizes, int ragged_dims) {
   return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), ragged_dims));
 }
 

@@ -7,7 +7,7 @@
 #include "deckle/core/row_map.h"
 #include "tests/ops/nested_suite.h"
 
-/// The raggedness that ops are tried on: operands packed to it out of samples, and the positions that its components share.
+/// The ragged shapes that ops are tried on: operands packed to it out of samples, and the positions that its components share.
 namespace deckle::suite {
 
 struct Pattern {
@@ -19,7 +19,7 @@ struct Pattern {
 /// ragged dims.
 const std::vector<Pattern>& patterns();
 
-Ragged raggedness(std::vector<int64_t> sizes, int ragged_dims);
+Ragged make_ragged(std::vector<int64_t> sizes, int ragged_dims);
 
 /// `rows` rows of as many samples as that takes; nothing if samples have none.
 std::optional<Tensor> packed_rows(const Operand& operand, Random& random, int ragged_dims, int64_t rows);

@@ -81,7 +81,7 @@ class Checker {
       for (int64_t b = 0; b < samples_[i].size(0); ++b) {
         for (int dim = 1; dim <= ragged_dims; ++dim) sizes.push_back(samples_[i].size(dim));
       }
-      operands_.back().ragged = raggedness(sizes, ragged_dims);
+      operands_.back().ragged = make_ragged(sizes, ragged_dims);
     }
     const auto nested = [this, ragged_dims](const Tensors& x) {
       NestedTensors n;
@@ -152,19 +152,19 @@ class Checker {
 
   /// The pattern's sizes for an operand; in ragged dims in which its sample differs from the first operand's, those of the next
   /// component.
-  Ragged raggedness_of(const Tensor& sample, const Pattern& pattern) const {
+  Ragged ragged_of(const Tensor& sample, const Pattern& pattern) const {
     std::vector<int64_t> sizes = pattern.sizes;
     const auto dims = static_cast<size_t>(pattern.ragged_dims);
     if (sizes.empty()) {
       for (int b = 0; b < 3; ++b) sizes.insert(sizes.end(), sample.sizes().begin(), sample.sizes().begin() + pattern.ragged_dims);
-      return raggedness(sizes, pattern.ragged_dims);
+      return make_ragged(sizes, pattern.ragged_dims);
     }
     const Tensor first = lead_->make(op_.random);
     for (size_t i = 0; i < sizes.size(); ++i) {
       const auto dim = static_cast<int64_t>(i % dims);
       if (sample.size(dim) != first.size(dim)) sizes[i] = pattern.sizes[(i + dims) % sizes.size()];
     }
-    return raggedness(sizes, pattern.ragged_dims);
+    return make_ragged(sizes, pattern.ragged_dims);
   }
 
   bool pack(const Pattern& pattern) {
@@ -175,7 +175,7 @@ class Checker {
       const Operand& operand = op_.operands[i];
       const bool broadcasts = op_.pointwise && !operand.nested && samples_[i].dim() > rank_ - ragged_dims;
       std::optional<Tensor> tensor = samples_[i];
-      const Ragged ragged = operand.nested ? raggedness_of(samples_[i], pattern) : Ragged();
+      const Ragged ragged = operand.nested ? ragged_of(samples_[i], pattern) : Ragged();
       if (operand.nested) tensor = packed_rows(operand, op_.random, ragged_dims, ragged->rows());
       if (broadcasts) tensor = per_component(operand, op_.random, ragged_dims, rank_ - ragged_dims, components);
       if (!tensor) return false;

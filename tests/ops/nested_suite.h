@@ -6,7 +6,7 @@
 #include "tests/ops/nested_coverage.h"
 
 /// The suite of all ops on nested tensors. A sample of an op is one component; check() makes batches of such components on
-/// several raggedness patterns and holds the op on the batch to the loop over its components: values and derivatives in all
+/// several ragged shapes and holds the op on the batch to the loop over its components: values and derivatives in all
 /// modes. Over the batch it is held to the op on the positions that components share.
 namespace deckle::suite {
 

@@ -49,7 +49,7 @@ double tolerance(DType dtype) {
   return dtype == DType::float64 ? 1e-12 : dtype == DType::float32 ? 2e-6 : dtype == DType::float16 ? 2e-3 : 1.5e-2;
 }
 
-/// Runs `body` on every raggedness, row width and floating type.
+/// Runs `body` on every ragged shape, row width and floating type.
 void for_cases(const std::function<void(const Components&, int64_t inner, DType)>& body) {
   for (const auto& lengths : kLengths) {
     for (const int64_t inner : kInner) {
