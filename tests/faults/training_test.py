@@ -88,7 +88,7 @@ class Faults(unittest.TestCase):
     def test_killed_at_random_moments(self):
         moments = random.Random(SEED)
         midway, number = 0, 0
-        while midway < KILLS:  # runs killed before the first checkpoint or after the end are checked but not counted
+        while midway < KILLS:  # runs killed before they began or after the end are checked but not counted
             number += 1
             self.assertLess(number, 20 * KILLS, "hardly a run was killed between two checkpoints")
             run = self.folder / f"killed-{number}"
@@ -106,6 +106,17 @@ class Faults(unittest.TestCase):
             self.assert_goes_on(run, STEPS, f"seed {SEED}, run {number}, killed after {killed} s: ")
             shutil.rmtree(run)
         print(f"seed {SEED}: {number} runs killed, {midway} of them between their first and last checkpoint")
+
+    def test_killed_before_its_first_step(self):
+        run = self.folder / "killed-at-once"
+        process = subprocess.Popen(self.arguments(run, SHORT), stdout=subprocess.DEVNULL, cwd=self.folder)
+        while not run.is_dir() or not self.saved(run):
+            self.assertIsNone(process.poll(), "the run ended without a checkpoint")
+            time.sleep(1e-4)
+        process.kill()
+        process.wait()
+        self.assertLess(self.saved(run)[-1], SHORT)
+        self.assert_goes_on(run, SHORT, "killed after its first checkpoint: ")
 
     def test_a_full_disk_at_every_write(self):
         count = self.folder / "count"

@@ -170,6 +170,7 @@ void Trainer::run() {
   check_output();  // so far there is nothing to save
   batches_.emplace(training_.batches({.tokens = options_.tokens, .seed = options_.seed, .epochs = 0, .start = position_}));
   prepare_graph();
+  if (io::list_checkpoints(folder_->path()).empty()) save();  // a run that is killed in its first steps goes on, too
   train();
   line_.finish();
   finish(pace_.done());

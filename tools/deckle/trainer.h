@@ -27,7 +27,8 @@ class Trainer {
   /// have been written on another device; on the same the bits are those of a run that was never interrupted.
   Trainer(const std::filesystem::path& run_or_checkpoint, Device device);
 
-  /// Trains to the end, to the first Ctrl-C, or until writing to stdout fails; saves checkpoints and prints progress.
+  /// Trains to the end, to the first Ctrl-C, or until writing to stdout fails; saves checkpoints, the first of them before the
+  /// first step, and prints progress.
   void run();
 
  private:
