@@ -8,7 +8,8 @@ CUDA ?= $(if $(and $(wildcard /dev/nvidia0),$(shell command -v nvcc)),ON,OFF)
 .PHONY: help build test docs test-docs demo bench bench-quick figures format sanitize fuzz
 
 help:
-	@echo 'make demo      train a small language model on the texts of Debian'"'"'s fortunes for $(MINUTES) minutes, where and in what it is fastest'
+	@echo 'make demo      train a small language model on the texts of Debian'"'"'s fortunes for $(MINUTES) minutes,'
+	@echo '               where and in what it is fastest'
 	@echo 'make test      build everything and run all tests'
 	@echo 'make docs      write the reference site to build/site (open build/site/index.html)'
 	@echo 'make test-docs look at the site with a browser: every link, searches, pictures of pages in build/site-pictures'

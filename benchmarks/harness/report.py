@@ -120,7 +120,7 @@ def facts(command):
         "machine": machine(),
         "commit": commit(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": command,
+        "command": re.sub(r"(?<=\s)/\S*/", "", command),  # files by their names: folders are the machine's
     }
 
 

@@ -1,6 +1,7 @@
 """benchmarks/figures writes what the results say and finds figures without a source; benchmarks/run goes on after a failure; a
 result that other processes disturbed is not kept."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -82,20 +83,55 @@ class Figures(Folder):
 
     def test_facts_that_cannot_be(self):
         self.figures()
-        for key, forged in (("commit", "banana"), ("commit", 5), ("date", "yesterday"), ("machine", "")):
+        for key, forged in (("commit", "banana"), ("commit", 5), ("commit", "0123456789+changes"), ("commit", "uncommitted"),
+                            ("date", "yesterday"), ("machine", "")):
             self.write("benchmarks/results/sampling.json", json.dumps({**RESULT, key: forged}))
             self.expect_complaint(f"benchmarks/results/sampling.json: no {key}")
-        for forged, complaint in (("{}", "empty"), ("[1]", "no machine")):
+        for key, forged, complaint in (("others", 0.5, "other processes used 0.5"), ("others", "few", "other processes used few"),
+                                       ("command", "run --python /opt/python", "its command names files of the machine")):
+            self.write("benchmarks/results/sampling.json", json.dumps({**RESULT, key: forged}))
+            self.expect_complaint(f"benchmarks/results/sampling.json: {complaint}")
+        for forged, complaint in (("{}", "machine, commit, date"), ("[1]", "machine, commit, date"), ("{", "no JSON")):
             self.write("benchmarks/results/sampling.json", forged)
             self.expect_complaint(f"benchmarks/results/sampling.json: {complaint}")
 
     def test_a_figure_without_a_source(self):
         self.figures()
-        for figure in ("12.5 GF/s", "840 TFLOP/s", "2.285 bits per byte", "3,000 tokens/s", "5 ms", "3 times as fast"):
+        for figure in ("12.5 GF/s", "840 TFLOP/s", "2.285 bits per byte", "3,000 tokens/s", "5 ms", "3 times as fast",
+                       "3.5 TFLOPS", "120 GFLOPS", "3 seconds", "70 %", "12× faster", "99,000 tokens per second", "500 MiB",
+                       "9 min"):
             self.write("docs/attention.md", f"# Attention\n`sampling.json`\n\n## Speed\nIt does {figure}.\n")
             self.expect_complaint(f"docs/attention.md:5: '{figure}' has no source")
             self.write("docs/attention.md", f"# Attention\n\n## Speed\nIt does {figure} (`benchmarks/results/sampling.json`).\n")
             self.assertEqual(self.figures("--check")[0], 0)
+
+    def test_limits_and_code_are_no_figures(self):
+        self.figures()
+        self.write("docs/attention.md", "# Attention\nAt most 3 s, up to 64 MiB; `7 % i`.\n".replace("At most", "It is at most"))
+        self.assertEqual(self.figures("--check")[0], 0)
+
+    def test_every_page_is_looked_at(self):
+        self.figures()
+        for page in ("ARCHITECTURE.md", "docs/sub/page.md"):
+            path = self.write(page, "# Page\n\n## Speed\nIt takes 5 ms.\n")
+            self.expect_complaint(f"{page}:4: '5 ms' has no source")
+            path.unlink()
+
+    def test_a_result_that_stands_nowhere(self):
+        self.figures()
+        self.write("docs/performance.md", "# Speed\n")
+        self.expect_complaint("benchmarks/results/sampling.json stands on no page")
+
+    def test_a_plot_that_was_not_measured(self):
+        demo = {**RESULT, "rows": [{"what": "validation", "value": "2.1", "unit": "bits/byte"}],
+                "plot_sha256": hashlib.sha256(b"<svg/>").hexdigest()}
+        self.write("benchmarks/results/demo.json", json.dumps(demo))
+        self.write("docs/performance.md", PAGE + PAGE.replace("sampling", "demo"))
+        self.write("benchmarks/results/demo.svg", "<svg/>")
+        self.figures()
+        self.assertEqual(self.figures("--check")[0], 0)
+        self.write("benchmarks/results/demo.svg", "<svg></svg>")
+        self.expect_complaint("benchmarks/results/demo.svg: not the plot that was measured")
 
     def test_age(self):
         def git(*arguments):

@@ -3,6 +3,7 @@
 import importlib.machinery
 import importlib.util
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -190,6 +191,41 @@ class Tree(Checkers):
         self.expect_caught("check_tree", "benchmarks/run: 801 lines")
         self.write("benchmarks/run", "#!/usr/bin/env python3\n")
         self.expect_clean("check_tree")
+
+    def test_lines_of_build_files_and_other_programs(self):
+        for name, line in (("CMakeLists.txt", "#"), ("Makefile", "#"), ("tests/CMakeLists.txt", "#"), ("tests/a.sh", "#"),
+                           ("tools/a", "#!/usr/bin/env bash\n#"), ("tests/a.hpp", "//"), ("tests/a.cc", "//")):
+            self.write(name, line + "e" * 130 + "\n")
+            self.expect_caught("check_tree", f"{name}:", "130 are allowed")
+            (self.root / name).unlink()
+
+    def test_odd_files_are_no_tracebacks(self):
+        (self.root / "deckle").mkdir()
+        (self.root / "deckle/gone.h").symlink_to("nowhere")
+        (self.root / "deckle/folder.h").mkdir()
+        self.write("tests/README.md", "# tests\n")
+        (self.root / "tests/README.md").write_bytes("# é\n`a**b.h`\n".encode("latin-1"))
+        self.expect_caught("check_tree", "names a**b.h, which does not exist")
+
+    def test_links_in_every_form(self):
+        for link in ("<docs/gone.md>", 'docs/gone.md "title"', "docs/gone.md#part"):
+            self.write("tests/README.md", f"# tests\n[a]({link})\n")
+            self.expect_caught("check_tree", "link to docs/gone.md")
+
+    def test_the_format_of_a_name_with_a_space(self):
+        if not shutil.which("clang-format-14"):
+            self.skipTest("no clang-format 14")
+        self.write(".clang-format", "BasedOnStyle: Google\n")
+        self.write("tests/a b.cpp", "int   a;\n")
+        self.expect_caught("check_tree", "tests/a b.cpp: not formatted")
+
+    def test_a_skipped_check_fails_in_ci(self):
+        self.write(".clang-format", "BasedOnStyle: Google\n")
+        empty = {"PATH": str(self.root), "HOME": str(self.root)}
+        for more, code in (({}, 0), ({"CI": "1"}, 1)):
+            done = subprocess.run([sys.executable, TOOLS / "check_tree", self.root], capture_output=True, text=True,
+                                  env={**empty, **more})
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
 
     def test_kernels_compare_by_not_equal(self):
         self.write("deckle/kernels/cpu/simd/README.md", "# simd\n")

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Builds, tests, sanitizes, times and profiles the CUDA kernels on a machine with a Hopper GPU: run_on_device.sh OUT [BUILD] [STEP...]
+# Builds, tests, sanitizes, times and profiles the CUDA kernels on a machine with a Hopper GPU:
+#   run_on_device.sh OUT [BUILD] [STEP...]
 # Results go to OUT. Every step has its own limit, so a kernel that hangs costs that step alone.
 out=$(mkdir -p "$1" && cd "$1" && pwd); build=${2:-/tmp/deckle_cuda}; shift 2
 root=$(cd "$(dirname "$0")/../../.." && pwd); bench=$root/benchmarks/attention_cuda
@@ -17,21 +18,33 @@ sanitize() {  # TOOL DIRECTION PATH: one line to the summary, and which kernels 
   local filter=few_$2 log=$out/$1_$2_$3.txt
   [ "$1" = racecheck ] && filter=race_$2
   local tests=$3/${!filter//:/:$3/}
-  timeout -k 5 200 compute-sanitizer --tool "$1" --print-limit 100 "$build/tests/attention_$2_test" --gtest_brief=1 --gtest_filter="$tests" > "$log" 2>&1
-  echo "$1 $2 $3: rc $?, $(grep -oE '[0-9]+ tests? from.*ran|^\[  PASSED  \].*' "$log" | paste -sd' '), $(grep -h SUMMARY "$log" | sed 's/=* *//')" >> "$out/sanitizers.txt"
-  grep -oE '(Race reported between|and) (Read|Write) access at void deckle::kernels::cuda::attention::[a-z_]+' "$log" | sed 's/ at void deckle::kernels::cuda::attention::/ in /' |
+  timeout -k 5 200 compute-sanitizer --tool "$1" --print-limit 100 "$build/tests/attention_$2_test" --gtest_brief=1 \
+    --gtest_filter="$tests" > "$log" 2>&1
+  echo "$1 $2 $3: rc $?, $(grep -oE '[0-9]+ tests? from.*ran|^\[  PASSED  \].*' "$log" | paste -sd' ')," \
+    "$(grep -h SUMMARY "$log" | sed 's/=* *//')" >> "$out/sanitizers.txt"
+  grep -oE '(Race reported between|and) (Read|Write) access at void deckle::kernels::cuda::attention::[a-z_]+' "$log" |
+    sed 's/ at void deckle::kernels::cuda::attention::/ in /' |
     sort | uniq -c | sed 's/^/    /' >> "$out/sanitizers.txt"
+}
+
+bench() {  # SECONDS RESULT ARGUMENTS...
+  local seconds=$1 result=$2; shift 2
+  (cd "$bench" && timeout "$seconds" python3 bench.py --library "$library" --json "$out/$result.json" "$@") \
+    > "$out/$result.txt" 2>&1
+  echo "rc $?"
 }
 
 for step in "${@:-build test sanitize bench bench_f16 bench_portable profile}"; do for what in $step; do
   echo "== $what ($(date +%T))"
   case $what in
     build)
-      cmake -S "$root/deckle/kernels/cuda" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDECKLE_CUDA_BENCHMARKS=ON > "$out/build.txt" 2>&1
+      cmake -S "$root/deckle/kernels/cuda" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDECKLE_CUDA_BENCHMARKS=ON \
+        > "$out/build.txt" 2>&1
       timeout 240 ninja -C "$build" -k 0 >> "$out/build.txt" 2>&1; echo "rc $?"
       grep -E "C75[0-9][0-9]|[1-9][0-9]* bytes spill" "$out/build.txt" | sort | uniq -c ;;  # errors, see cmake/checked_nvcc
     test)
-      (cd "$build" && timeout 300 ctest --no-tests=error --output-on-failure -R kernels_cuda > "$out/ctest.txt" 2>&1; tail -n 12 "$out/ctest.txt")
+      (cd "$build" && timeout 300 ctest --no-tests=error --output-on-failure -R kernels_cuda > "$out/ctest.txt" 2>&1)
+      tail -n 12 "$out/ctest.txt"
       for direction in forward backward; do
         timeout 200 "$build/tests/attention_${direction}_test" --gtest_brief=1 > "$out/${direction}_test.txt" 2>&1
         echo "$direction: rc $?"; tail -n 3 "$out/${direction}_test.txt"
@@ -42,9 +55,11 @@ for step in "${@:-build test sanitize bench bench_f16 bench_portable profile}"; 
         sanitize $tool $direction $path &
       done; done; done
       wait; cat "$out/sanitizers.txt" ;;
-    bench) (cd "$bench" && timeout 420 python3 bench.py --library "$library" --json "$out/attention_cuda.json" --seconds 0.6) > "$out/bench.txt" 2>&1; echo "rc $?" ;;
-    bench_f16) (cd "$bench" && timeout 90 python3 bench.py --library "$library" --json "$out/attention_cuda_f16.json" --seconds 0.6 --dtype f16 --only "D128 S16k causal|D64 S16k causal|D256") > "$out/bench_f16.txt" 2>&1; echo "rc $?" ;;
-    bench_portable) (cd "$bench" && timeout 120 python3 bench.py --library "$library" --json "$out/attention_cuda_portable.json" --seconds 0.2 --portable) > "$out/bench_portable.txt" 2>&1; echo "rc $?" ;;
-    profile) bash "$(dirname "$0")/profile_on_device.sh" "$library" "$out" "128 16384 16 backward" "64 16384 32 backward" "256 4096 8 backward" "128 512 16 backward" "64 512 12 ragged backward" > /dev/null 2>&1 ;;
+    bench) bench 420 attention_cuda --seconds 0.6 ;;
+    bench_f16) bench 90 attention_cuda_f16 --seconds 0.6 --dtype f16 --only "D128 S16k causal|D64 S16k causal|D256" ;;
+    bench_portable) bench 120 attention_cuda_portable --seconds 0.2 --portable ;;
+    profile)
+      bash "$(dirname "$0")/profile_on_device.sh" "$library" "$out" "128 16384 16 backward" "64 16384 32 backward" \
+        "256 4096 8 backward" "128 512 16 backward" "64 512 12 ragged backward" > /dev/null 2>&1 ;;
   esac
 done; done
