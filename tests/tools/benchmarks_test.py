@@ -133,6 +133,50 @@ class Figures(Folder):
         self.write("benchmarks/results/demo.svg", "<svg></svg>")
         self.expect_complaint("benchmarks/results/demo.svg: not the plot that was measured")
 
+        (self.root / "benchmarks/results/demo.svg").unlink()
+        self.expect_complaint("benchmarks/results/demo.svg: not the plot that was measured")
+
+    def test_a_plot_of_no_result(self):
+        self.figures()
+        self.write("benchmarks/results/speed.svg", "<svg/>")
+        self.expect_complaint("benchmarks/results/speed.svg: no result draws it")
+
+    def test_a_figure_whose_markers_are_gone(self):
+        self.figures()
+        page = self.root / "docs/performance.md"
+        whole = page.read_text()
+        page.write_text(whole + whole.replace("<!-- figures: sampling -->\n", "").replace("<!-- end of figures -->\n", ""))
+        self.expect_complaint("a figure outside of its markers: '`benchmarks/results/sampling.json")
+        page.write_text(whole + "<!-- figures: sampling -->\n")
+        self.expect_complaint("a figure outside of its markers: '<!-- figures: sampling")
+
+    def test_what_is_excused_is_still_incomplete(self):
+        self.figures()
+        site = {**RESULT, "rows": [{"what": "pages", "value": 3, "unit": ""}]}
+        self.write("benchmarks/results/reference_site.json", json.dumps({**site, "commit": "0123456789+changes"}))
+        self.write("docs/performance.md", PAGE + PAGE.replace("sampling", "reference_site"))
+        self.assertEqual(self.figures()[0], 0)
+        self.assertIn("**Its source is not complete:**", (self.root / "docs/performance.md").read_text())
+        self.write("benchmarks/results/reference_site.json", json.dumps(site))
+        self.expect_complaint("reference_site.json: its source is complete; take it from INCOMPLETE")
+
+    def test_durations_are_measured_one_by_one(self):
+        row = {**{key: RESULT[key] for key in ("machine", "commit", "date")}, "what": "make test", "seconds": 862, "limit": 900,
+               "code": 0, "others": 0.4, "ends": ["100% tests passed, 0 tests failed out of 100", "2 skipped"]}
+        rows = [row, {**row, "what": "make bench", "seconds": 1895, "limit": 1800}, {**row, "what": "make fuzz", "code": 1}]
+        self.write("benchmarks/results/durations.json", json.dumps({**RESULT, "others": 0.4, "rows": rows}))
+        self.write("docs/performance.md", PAGE + PAGE.replace("sampling", "durations"))
+        self.figures()
+        self.assertEqual(self.figures("--check")[0], 0)
+        text = (self.root / "docs/performance.md").read_text()
+        for words in ("| make test | 14:22 | 15:00 | kept | 40.0 % |", "| make bench | 31:35 | 30:00 | over |",
+                      "| make fuzz | 14:22 | 15:00 | failed, exit code 1 |", "out of 100; 2 skipped."):
+            self.assertIn(words, text)
+        for key in ("machine", "commit", "date"):
+            bad = [{**row, key: None}]
+            self.write("benchmarks/results/durations.json", json.dumps({**RESULT, "rows": bad}))
+            self.expect_complaint(f"make test: no {key}")
+
     def test_age(self):
         def git(*arguments):
             return subprocess.run(["git", "-C", self.root, "-c", "user.name=n", "-c", "user.email=e", *arguments], check=True,

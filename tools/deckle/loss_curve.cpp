@@ -148,8 +148,11 @@ std::string svg(const LossCurve& curve, const std::string& title) {
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.0f}\" text-anchor=\"middle\" fill=\"#666\">{}</text>\n",
                        x({static_cast<int64_t>(step), 0}), kHeight - kBottom + 18, with_commas(static_cast<int64_t>(step)));
   }
-  out += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"end\" fill=\"#666\">step</text>\n", kWidth - kRight,
+  out += fmt::format("<text x=\"{:.0f}\" y=\"{:.0f}\" text-anchor=\"end\" fill=\"#666\">training step</text>\n", kWidth - kRight,
                      kHeight - 6);
+  out += fmt::format(
+      "<text transform=\"translate(14 {:.0f}) rotate(-90)\" text-anchor=\"middle\" fill=\"#666\">bits per byte</text>\n",
+      (kTop + kHeight - kBottom) / 2);
   if (!training.empty()) {
     out += "<polyline fill=\"none\" stroke=\"#8aa8c8\" stroke-width=\"1.5\" points=\"";
     for (const Point& point : training) out += fmt::format("{:.1f},{:.1f} ", x(point), y(point));
@@ -158,9 +161,8 @@ std::string svg(const LossCurve& curve, const std::string& title) {
   for (const Point& point : curve.validation)
     out += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"#b5452c\"/>\n", x(point), y(point));
   out += fmt::format(
-      "<text x=\"{0:.0f}\" y=\"22\" text-anchor=\"end\"><tspan fill=\"#6488b0\">training</tspan> <tspan "
-      "fill=\"#b5452c\">validation</tspan>"
-      "<tspan fill=\"#666\"> bits per byte</tspan></text>\n</svg>\n",
+      "<text x=\"{0:.0f}\" y=\"22\" text-anchor=\"end\"><tspan fill=\"#6488b0\">training: line</tspan> <tspan "
+      "fill=\"#b5452c\">validation: dots</tspan></text>\n</svg>\n",
       kWidth - kRight);
   return out;
 }

@@ -325,7 +325,7 @@ void Trainer::save_if_due() {
 
 void Trainer::write_curve() const {
   const std::filesystem::path& folder = folder_->path();
-  io::write_file(folder / "loss.svg", svg(curve_, fmt::format("{}: loss by step", folder.filename().string())));
+  io::write_file(folder / "loss.svg", svg(curve_, fmt::format("{}: loss in bits per byte by step", folder.filename().string())));
 }
 
 void Trainer::finish(bool complete) {
