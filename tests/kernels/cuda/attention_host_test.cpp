@@ -41,6 +41,12 @@ TEST(AttentionIntervals, HoldExactlyTheAttendedKeysAndRows) {
     const int far[] = {kUnboundedWindow, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()};
     const auto edge = [&] { return random() % 3 == 0 ? far[random() % 3] : static_cast<int>(random() % 50) - 10; };
     const AttentionMask given{edge(), edge(), random() % 2 == 0}, mask = bounded(given);
+    const LiveRows live = live_rows(band_of(mask, queries, keys), queries, keys);
+    for (int row = 0; row < queries; ++row) {
+      bool lives = false;
+      for (int key = 0; key < keys; ++key) lives |= attends(given, row, key, queries, keys);
+      ASSERT_EQ(lives, row >= live.first && row < live.end());
+    }
     for (int row = 0; row < queries; ++row) {
       const Interval interval = key_interval(mask, row, queries, keys);
       for (int key = 0; key < keys; ++key) {
@@ -184,6 +190,16 @@ TEST(AttentionHost, FeaturesOfScoresAreServedByForwardsThePortableBackwardAndInP
         with_bias(104)(a);
       },
       "", "there is a bias beside a mask of ranges or bytes (serves one of them)", "");
+  const auto longer = [&](int64_t rows) {
+    return [&, rows](auto& a) {
+      with_ranges(a);
+      a.problem.sizes.batch = 1;
+      a.problem.sizes.query_rows = a.problem.sizes.key_rows = rows;
+    };
+  };
+  expect(longer(1 << 18), "", "", "");
+  expect(longer(1 << 20), "lists of the tiles that the mask leaves would take 682 MiB (serves up to 256)",
+         "lists of the tiles that the mask leaves would take 1024 MiB (serves up to 256)", "");
   const std::string of_heads = "the mask of bytes differs from head to head (serves one for all heads)";
   expect([](auto& a) { a.problem.forbidden = {.data = bias, .head_stride = 100}; }, of_heads, of_heads, "");
   const auto from_column_8 = [](auto& a) { a.problem.dropout = {.threshold = 26, .first_row = 32, .first_column = 8}; };
@@ -191,8 +207,8 @@ TEST(AttentionHost, FeaturesOfScoresAreServedByForwardsThePortableBackwardAndInP
   expect(from_column_8, multiples, multiples, multiples);
   expect(
       [](auto& a) { a.problem.soft_cap = 30; },
-      "with soft cap, slopes, bias, table or dropout D = 192, Dv = 192 (serves multiples of 8 up to 64/64, 128/128 with as many "
-      "panels of 64 columns)",
+      "with soft cap, slopes, bias, table, dropout or a mask of ranges or bytes D = 192, Dv = 192 (serves multiples of 8 up to "
+      "64/64, 128/128 with as many panels of 64 columns)",
       "D = 192, Dv = 192 (serves multiples of 8 up to 64/64, 128/128, 192/128, 192/192, 256/256 with as many panels of 64 "
       "columns)",
       "", 192);

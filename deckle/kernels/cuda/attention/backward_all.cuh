@@ -71,6 +71,7 @@ struct AllGradients {
   static constexpr int D = D_, Dv = D_, M = queries_, N = 128;
   static constexpr Order order = order_;
   static constexpr bool scored = scored_, biased = biased_;
+  static_assert(!scored || order == Order::meeting, "only that schedule changes scores and clears rows that attend nothing");
   static constexpr int warpgroups = 2;
   // So that the slot of a tile also tells which buffer of dS is its own, and the phase of the staging buffer.
   static constexpr int stages = 2;

@@ -6,8 +6,7 @@
 // and has room for its length rounded up to the unit. Only live rows are kept, the first live row first; the room behind them
 // holds lse2 = +inf and delta = 0, so a row that does not exist has P = 0 without any mask.
 //
-// Live rows: those that attend a key. They are consecutive. The others may hold NaN in dO (a loss that reads LSE puts it there),
-// and 0 * NaN would reach every dK and dV, so no kernel that sums over rows ever loads them.
+// Live rows: see live_rows in problem.cuh.
 #pragma once
 
 #include <cuda.h>
@@ -48,11 +47,6 @@ __device__ __forceinline__ Shared& block_shared() {
 __device__ __forceinline__ void finish_after_predecessor() {
   if (blockIdx.x == 0 && blockIdx.y == 0) arch::wait_for_dependencies();
 }
-
-/// Row i attends keys [max(0, i + low), min(N, i + high + 1)). Unbounded sides are +-2^30, beyond any length.
-struct Band {
-  int low, high;
-};
 
 struct BackwardArguments {
   CUtensorMap q, grad_out;             // boxes of one tile of queries; for key_gradients the dense maps end at the last live row
@@ -125,13 +119,11 @@ __device__ __forceinline__ void write_sequence(SequencePair& s, int index, const
   s.key_start = key_start;
   s.query_rows = queries;
   s.key_rows = keys;
-  const int offset = args.bottom_right ? keys - queries : 0;
-  const int low = args.left >= (1 << 30) ? -(1 << 30) : offset - args.left;
-  const int high = args.right >= (1 << 30) ? 1 << 30 : offset + args.right;
-  s.band = {low, high};
-  const int first = max(0, -high);
-  s.live_first = first;
-  s.live_rows = keys > 0 && low <= high ? max(0, min(queries, keys - low) - first) : 0;
+  const Band band = band_of({args.left, args.right, args.bottom_right != 0}, queries, keys);
+  s.band = band;
+  const LiveRows live = live_rows(band, queries, keys);
+  s.live_first = live.first;
+  s.live_rows = live.count;
 }
 
 __device__ __forceinline__ SequencePair sequence_at(int index, const BackwardArguments& args) {
@@ -293,6 +285,7 @@ __device__ __forceinline__ int64_t walk_of(const BackwardArguments& args, const 
 
 /// Makes a work of write_work walk as its list says: its coordinates are then of the first live row.
 __device__ __forceinline__ void take_walk(Work& work, const BackwardArguments& args) {
+  if (work.rises) __trap();  // lists are walked from their ends, and turns count key tiles in ascending order
   const int before = work.walk.first * args.walks.walked_rows;
   work.queries.row -= before;
   work.statistics -= before;

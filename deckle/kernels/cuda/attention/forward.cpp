@@ -32,17 +32,17 @@ const ForwardInstance* dense_instance(const CudaAttentionProblem& problem) {
 std::string scored_why_not(const CudaAttentionProblem& problem) {
   if (problem.bias.data != nullptr && !attention::reads_wide(problem.bias))
     return "the bias is ragged, broadcast over keys, or has rows that are no multiples of 16 bytes";
-  if (std::string reason = attention::walks_why_not(problem); !reason.empty()) return reason;
   if (std::string reason = attention::dropout_why_not(problem.dropout); !reason.empty()) return reason;
-  if (attention::find_forward(problem, ForwardUse::scored) != nullptr) return {};
+  if (const ForwardInstance* instance = attention::find_forward(problem, ForwardUse::scored); instance != nullptr)
+    return attention::walks_why_not(problem, attention::Side::queries, instance->rows, instance->keys);
   std::string served;
   for (const ForwardInstance& instance : attention::forward_instances()) {
     if (instance.element != problem.element || instance.use != ForwardUse::scored) continue;
     served += (served.empty() ? "" : ", ") + std::to_string(instance.head_dim) + "/" + std::to_string(instance.value_dim);
   }
-  return "with soft cap, slopes, bias, table or dropout D = " + std::to_string(problem.sizes.head_dim) +
-         ", Dv = " + std::to_string(problem.sizes.value_dim) + " (serves multiples of 8 up to " + served +
-         " with as many panels of 64 columns)";
+  return "with soft cap, slopes, bias, table, dropout or a mask of ranges or bytes D = " +
+         std::to_string(problem.sizes.head_dim) + ", Dv = " + std::to_string(problem.sizes.value_dim) +
+         " (serves multiples of 8 up to " + served + " with as many panels of 64 columns)";
 }
 
 // Plans have no lists for it.

@@ -17,8 +17,7 @@
 //   D = 128   v1 2 warpgroups, 128 keys, together              624
 //             v2 3 warpgroups, 128 keys, one after the other   646
 //             v3 3 warpgroups, 80 keys, together               662   <- this file; cuDNN 604; v2 and v3 in later runs: 675/670,
-//             663/670,
-//                                                               and 668 to 675 / 679 to 699 in four readings each (e, f)
+//                                                               663/670, and 668 to 675 / 679 to 699 in four readings each
 //   D = 64    v1 3 warpgroups, 128 keys, one after the other   484
 //             v2 4 warpgroups, 96 keys, one after the other    510   <- this file; cuDNN 455
 //   D = 256   v1 2 warpgroups, 80 keys, together               642

@@ -158,6 +158,7 @@ ForwardInstance forward_instance(AttentionElement element, ForwardUse use) {
           Config::Dv,
           use,
           Config::rows,
+          Config::keys,
           launch_forward<Config>,
           forward_workspace_bytes<Config>,
           prepare_forward_list<Config>,

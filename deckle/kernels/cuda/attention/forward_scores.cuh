@@ -36,7 +36,7 @@ class ForwardScores {
   __device__ __forceinline__ Place at(int place) const {
     const TileWalks& walks = args_.scores.walks;
     if (!kAny || walks.visits == nullptr) return {place, false};
-    const Visit visit = walks.visits[int64_t{item_.part} * walks.longest + place];
+    const Visit visit = walks.visits[int64_t{item_.walk} * walks.longest + place];
     return {visit.tile, visit.partial()};
   }
 

@@ -81,7 +81,8 @@ struct ForwardItem {
   int row, batch;     // tensor map coordinates of the first query row
   int kv_head, key_row, key_batch;
   int tile_begin, tile_end;  // where there are walks, of places in this item's
-  int cut, part;             // which cut item, -1: whole; where there are walks none is cut, and `part` is this item's walk
+  int cut, part;             // which cut item, -1: whole; which part of it
+  int walk;                  // this item's, where there are walks; then none is cut
   int64_t lse;               // index of the sequence's first row
   int sequence;
 };
@@ -164,9 +165,9 @@ __device__ __forceinline__ void decode_item(const ForwardArguments& args, int in
   if constexpr (requires { requires Config::scored; }) {
     if (const TileWalks& walks = args.scores.walks; walks.visits != nullptr) {
       const int64_t start = problem.queries.offsets == nullptr ? 0 : queries.start;
-      item.part = static_cast<int>(walks.owner(problem.queries.offsets != nullptr, sequence, start, tile));
+      item.walk = static_cast<int>(walks.owner(problem.queries.offsets != nullptr, sequence, start, tile));
       item.tile_begin = 0;
-      item.tile_end = walks.counts[item.part];
+      item.tile_end = walks.counts[item.walk];
     }
   }
   if (item.cut >= 0) {  // the mask is full: the tiles are 0 .. tile_end
@@ -225,7 +226,7 @@ __device__ __forceinline__ void produce(const ForwardArguments& args, ForwardSto
       if constexpr (Config::scored) {
         if (const TileWalks& walks = args.scores.walks; walks.visits != nullptr)
           row = slot.key_row +
-                walks.visits[int64_t{slot.part} * walks.longest + (at - slot.key_row) / Config::keys].tile * Config::keys;
+                walks.visits[int64_t{slot.walk} * walks.longest + (at - slot.key_row) / Config::keys].tile * Config::keys;
       }
       arch::wait(shared.k_empty[kv.slot], kv.parity ^ 1);
       arch::expect_bytes(shared.k_full[kv.slot], Storage::KTile::bytes);

@@ -24,7 +24,7 @@ struct ForwardInstance {
   AttentionElement element;
   int32_t head_dim, value_dim;
   ForwardUse use;
-  int32_t rows;  // query rows of a tile
+  int32_t rows, keys;  // of a tile
   /// All of a dense problem.
   void (*launch)(const CudaAttentionProblem&, cudaStream_t);
   int64_t (*workspace_bytes)(const CudaAttentionProblem&);

@@ -111,7 +111,8 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
   const int group = problem.heads / problem.kv_heads;
   const int kv_head = owns_queries ? blockIdx.y / group : blockIdx.y;
   const int head_begin = owns_queries ? blockIdx.y : kv_head * group, heads = owns_queries ? 1 : group;
-  const Interval all_keys{0, keys.length}, live = live_rows(problem.mask, queries.length, keys.length);
+  const LiveRows live_queries = live_rows(band_of(problem.mask, queries.length, keys.length), queries.length, keys.length);
+  const Interval all_keys{0, keys.length}, live{live_queries.first, live_queries.end()};
   const auto k_rows = [&] { return source(args.k, keys, all_keys, place.sequence, kv_head, args.head_dim, ragged); };
   const auto v_rows = [&] { return source(args.v, keys, all_keys, place.sequence, kv_head, args.value_dim, ragged); };
   const auto q_of = [&](int head) { return source(args.q, queries, live, place.sequence, head, args.head_dim, ragged); };
@@ -328,7 +329,7 @@ void launch_statistics(const BackwardArguments& args, const CudaAttentionProblem
     const Element element = problem.element == AttentionElement::bf16 ? Element::bf16 : Element::f16;
     launch_kernel("portable attention backward", statistics_kernel, grid, kThreads, 0, stream, args, element);
   }
-  bury_rows(problem, {args.lse2, args.delta, args.query_rows}, stream);
+  mark_rows_without_keys(problem, {args.lse2, args.delta, args.query_rows}, stream);
 }
 
 template <Element element>

@@ -14,6 +14,8 @@
 namespace deckle::kernels::cuda::attention::portable {
 namespace {
 
+constexpr int64_t kClearingBlocks = 4096;
+
 constexpr int kParts = 128, kWarps = 8, kAtOnce = 4;
 
 /// What the key is made of beside the stream's place: no random op counts there.
@@ -109,6 +111,16 @@ __global__ void clear_rows(const AttentionBackward a) {
   clear(a.grad_v, sizes.value_dim);
 }
 
+// 16 bytes a thread and step; a block goes from row to row of all heads and sequences.
+__global__ void clear_wide_rows(const CudaAttentionPlane plane, int heads, int64_t rows) {
+  for (int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
+    const int64_t in_all = i / plane.rows, row = i - in_all * plane.rows, sequence = in_all / heads, head = in_all % heads;
+    auto* const to = reinterpret_cast<uint4*>(static_cast<uint16_t*>(plane.data) + sequence * plane.sequence_stride +
+                                              head * plane.head_stride + row * plane.row_stride);
+    for (int64_t column = threadIdx.x; column < plane.columns / 8; column += blockDim.x) to[column] = make_uint4(0, 0, 0, 0);
+  }
+}
+
 }  // namespace
 
 void make_dropout_key(const AttentionDropout& dropout, uint32_t* key, cudaStream_t stream) {
@@ -160,6 +172,13 @@ ScoreFeatures score_features(const CudaAttentionProblem& problem) {
   features.reach = static_cast<int>(problem.table_reach);
   features.ranges = problem.ranges;
   return features;
+}
+
+void clear_plane(const CudaAttentionPlane& plane, int heads, int sequences, cudaStream_t stream) {
+  const int64_t rows = int64_t{plane.rows} * heads * sequences;
+  if (rows == 0 || plane.columns == 0) return;
+  launch_kernel("attention: zeros of a plane", clear_wide_rows, static_cast<unsigned>(std::min(rows, kClearingBlocks)), 256, 0,
+                stream, plane, heads, rows);
 }
 
 void clear_spare_keys(const AttentionBackward& arguments, cudaStream_t stream) {

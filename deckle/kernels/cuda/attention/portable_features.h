@@ -1,4 +1,5 @@
-// What the backwards of both paths do beside their own kernels: gradients of sinks, and zeros for keys that are spare.
+// What the backwards of both paths do beside their own kernels: gradients of sinks, and zeros for keys that are spare
+// and for tiles of a bias that nobody visits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,6 +21,9 @@ void sink_gradients(const AttentionBackward& arguments, void* memory, cudaStream
 
 /// result[head] = the sum of `parts` numbers at sums + head * parts, in a fixed order. One launch.
 void add_parts(const float* sums, float* result, int heads, int64_t parts, cudaStream_t stream);
+
+/// Zeros in a dense plane of 16-bit numbers whose rows are multiples of 16 bytes, of so many heads and sequences. One launch.
+void clear_plane(const CudaAttentionPlane& plane, int heads, int sequences, cudaStream_t stream);
 
 /// Zeros in grad_k and grad_v where rows are spare, if key_lengths are given. One launch, after all that writes them.
 void clear_spare_keys(const AttentionBackward& arguments, cudaStream_t stream);

@@ -246,7 +246,7 @@ __global__ void add_tables(const float* sums, float* result, int columns, int pa
 
 // A warp a row and head.
 __global__ void __launch_bounds__(kThreads)
-    bury(DeviceProblem problem, ScoreFeatures features, RowStatistics statistics, int unit) {
+    mark_row_without_keys(DeviceProblem problem, ScoreFeatures features, RowStatistics statistics, int unit) {
   const int warp_row = static_cast<int>(blockIdx.x) * (kThreads / 32) + static_cast<int>(threadIdx.x) / 32, head = blockIdx.y;
   const Place place = place_of<1>(problem.queries, problem.batch, warp_row);
   if (place.sequence >= problem.batch) return;
@@ -266,9 +266,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t plane = ragged ? head : int64_t{place.sequence} * problem.heads + head;
   int64_t at = plane * statistics.query_rows + queries.start + place.tile;
   if (unit > 0) {
-    const AttentionMask& mask = problem.mask;
-    const int offset = mask.bottom_right ? keys.length - queries.length : 0;
-    const int first = mask.right >= kUnboundedWindow ? 0 : max(0, -offset - mask.right);  // live row
+    const int first = live_rows(band_of(problem.mask, queries.length, keys.length), queries.length, keys.length).first;
     if (place.tile < first) return;
     const int64_t start =
         ragged ? queries.start / unit + place.sequence : int64_t{place.sequence} * ((problem.queries.rows + unit - 1) / unit);
@@ -325,23 +323,24 @@ void launch(const AttentionBackward& arguments, PlaneArguments args, float* sums
   });
 }
 
-void bury_rows(const CudaAttentionProblem& problem, const RowStatistics& statistics, int unit, cudaStream_t stream) {
+void mark_rows_without_keys(const CudaAttentionProblem& problem, const RowStatistics& statistics, int unit, cudaStream_t stream) {
   if (problem.sinks == nullptr || (problem.ranges.bounds == nullptr && problem.forbidden.data == nullptr)) return;
   const int64_t rows = slots<1>(problem.sizes, problem.sizes.query_rows), warps = kThreads / 32;
   if (rows == 0) return;
-  launch_kernel("rows without keys", bury, dim3(static_cast<unsigned>((rows + warps - 1) / warps), problem.sizes.heads), kThreads,
-                0, stream, device_problem(problem), score_features(problem), statistics, unit);
+  launch_kernel("rows without keys", mark_row_without_keys,
+                dim3(static_cast<unsigned>((rows + warps - 1) / warps), problem.sizes.heads), kThreads, 0, stream,
+                device_problem(problem), score_features(problem), statistics, unit);
 }
 
 }  // namespace
 
-void bury_rows(const CudaAttentionProblem& problem, const RowStatistics& statistics, cudaStream_t stream) {
-  bury_rows(problem, statistics, 0, stream);
+void mark_rows_without_keys(const CudaAttentionProblem& problem, const RowStatistics& statistics, cudaStream_t stream) {
+  mark_rows_without_keys(problem, statistics, 0, stream);
 }
 
-void bury_live_rows(const CudaAttentionProblem& problem, float* lse2, float* delta, int64_t head_rows, int unit,
-                    cudaStream_t stream) {
-  bury_rows(problem, {lse2, delta, head_rows}, unit, stream);
+void mark_live_rows_without_keys(const CudaAttentionProblem& problem, float* lse2, float* delta, int64_t head_rows, int unit,
+                                 cudaStream_t stream) {
+  mark_rows_without_keys(problem, {lse2, delta, head_rows}, unit, stream);
 }
 
 int64_t table_gradient_bytes(const CudaAttentionProblem& problem) {

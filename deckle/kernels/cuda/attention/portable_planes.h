@@ -17,12 +17,12 @@ struct RowStatistics {
 };
 
 /// Rows that a sink keeps alive although masks of ranges or bytes leave them no key get lse2 = +inf, too. One launch, or none.
-void bury_rows(const CudaAttentionProblem& problem, const RowStatistics& statistics, cudaStream_t stream);
+void mark_rows_without_keys(const CudaAttentionProblem& problem, const RowStatistics& statistics, cudaStream_t stream);
 
 /// The same in the row statistics of Hopper's backward: of live rows alone, `head_rows` a head, each sequence from a multiple
 /// of `unit` on.
-void bury_live_rows(const CudaAttentionProblem& problem, float* lse2, float* delta, int64_t head_rows, int unit,
-                    cudaStream_t stream);
+void mark_live_rows_without_keys(const CudaAttentionProblem& problem, float* lse2, float* delta, int64_t head_rows, int unit,
+                                 cudaStream_t stream);
 
 /// Bytes that table_gradients takes.
 int64_t table_gradient_bytes(const CudaAttentionProblem& problem);

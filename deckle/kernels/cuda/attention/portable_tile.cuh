@@ -36,13 +36,6 @@ struct Width {
   static constexpr int unrolled = D / 16, copies_at_once = 64;  // steps of a product over the columns, copies of a thread
 };
 
-/// Query rows that attend a key: consecutive. The others may hold NaN in dO (a loss that reads lse puts it there), and 0 * NaN
-/// would reach every sum over rows, so the backward never loads them.
-__device__ __forceinline__ Interval live_rows(const AttentionMask& mask, int queries, int keys) {
-  if (keys == 0 || -mask.left > mask.right) return {0, 0};
-  return {query_interval(mask, 0, queries, keys).begin, query_interval(mask, keys - 1, queries, keys).end};
-}
-
 /// A tensor and where this block's head of it begins.
 struct Source {
   const char* base;

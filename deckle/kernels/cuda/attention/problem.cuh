@@ -35,6 +35,30 @@ __host__ __device__ inline Interval query_interval(const AttentionMask& mask, in
   return {begin > 0 ? begin : 0, end < queries ? end : queries};
 }
 
+/// Row i attends keys [max(0, i + low), min(N, i + high + 1)). Unbounded sides are +-2^30, beyond any length.
+struct Band {
+  int low, high;
+};
+
+__host__ __device__ inline Band band_of(const AttentionMask& mask, int queries, int keys) {
+  const int offset = mask.bottom_right ? keys - queries : 0;
+  return {mask.left >= kUnboundedWindow ? -kUnboundedWindow : offset - mask.left,
+          mask.right >= kUnboundedWindow ? kUnboundedWindow : offset + mask.right};
+}
+
+/// Query rows that attend a key by the interval mask: consecutive. The others may hold NaN in dO (a loss that reads lse puts it
+/// there), and 0 * NaN would reach every sum over rows, so no backward loads them. `first` may lie behind the last row.
+struct LiveRows {
+  int first, count;
+
+  __host__ __device__ int end() const { return first + count; }
+};
+
+__host__ __device__ inline LiveRows live_rows(const Band& band, int queries, int keys) {
+  const int first = -band.high > 0 ? -band.high : 0, end = queries < keys - band.low ? queries : keys - band.low;
+  return {first, keys > 0 && band.low <= band.high && end > first ? end - first : 0};
+}
+
 /// One sequence's rows of one tensor: row i has tensor map coordinates (row_origin + i, ..., batch).
 struct Sequence {
   int row_origin;

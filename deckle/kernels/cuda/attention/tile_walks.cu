@@ -13,6 +13,10 @@ namespace {
 
 constexpr int kLooking = 256, kOrdering = 1024;
 
+// All else is linear in the lengths, the lists are quadratic: a sequence of 524,288 rows and keys has 256 MiB in the backward at
+// D = 128. The portable path, which has none, serves what takes more.
+constexpr int64_t kMostWalkBytes = int64_t{256} << 20;
+
 struct WalkArguments {
   DeviceProblem problem;
   TileWalks walks;
@@ -23,18 +27,8 @@ struct WalkArguments {
 };
 
 // The query rows that tiles of queries count from, and end at.
-struct LiveRows {
-  int first, end;
-};
-
-__device__ __forceinline__ LiveRows live_rows(const WalkArguments& a, int queries, int keys) {
-  if (!a.owned_by_keys) return {0, queries};
-  const AttentionMask& mask = a.problem.mask;
-  const int offset = mask.bottom_right ? keys - queries : 0;
-  const int low = mask.left >= kUnboundedWindow ? -kUnboundedWindow : offset - mask.left;
-  const int high = mask.right >= kUnboundedWindow ? kUnboundedWindow : offset + mask.right;
-  const int first = max(0, -high);
-  return {first, keys > 0 && low <= high ? max(first, min(queries, keys - low)) : first};
+__device__ __forceinline__ LiveRows rows_with_tiles(const WalkArguments& a, int queries, int keys) {
+  return a.owned_by_keys ? live_rows(band_of(a.problem.mask, queries, keys), queries, keys) : LiveRows{0, queries};
 }
 
 // 0: nothing is allowed; 1: everything; 2: a part of it, or the interval mask hides all keys from some row. One warp.
@@ -91,8 +85,8 @@ __global__ void __launch_bounds__(kLooking) look_at_tiles(const __grid_constant_
   const int tile = blockIdx.x;
   for (int sequence = blockIdx.y; sequence < a.problem.batch; sequence += gridDim.y) {
     const Sequence queries = a.problem.queries[sequence], keys = a.problem.keys[sequence];
-    const LiveRows live = live_rows(a, queries.length, keys.length);
-    const int first_row = live.first + tile * query_rows, end_row = min(first_row + query_rows, live.end);
+    const LiveRows live = rows_with_tiles(a, queries.length, keys.length);
+    const int first_row = live.first + tile * query_rows, end_row = min(first_row + query_rows, live.end());
     if (first_row >= end_row) continue;
     for (int n = threadIdx.x / 32; n * key_rows < keys.length; n += kLooking / 32) {
       const int first_key = n * key_rows, end_key = min(first_key + key_rows, keys.length);
@@ -113,10 +107,10 @@ __global__ void __launch_bounds__(kOrdering) order_walks(const __grid_constant__
   const int lane = threadIdx.x % 32, longest = walks.longest;
   for (int sequence = blockIdx.x; sequence < a.problem.batch; sequence += gridDim.x) {
     const Sequence queries = a.problem.queries[sequence], keys = a.problem.keys[sequence];
-    const LiveRows live = live_rows(a, queries.length, keys.length);
+    const LiveRows live = rows_with_tiles(a, queries.length, keys.length);
     const auto tiles = [](int rows, int height) { return (rows + height - 1) / height; };
     const int owners = tiles(by_keys ? keys.length : queries.length, walks.owned_rows);
-    const int walked = min(tiles(by_keys ? live.end - live.first : keys.length, walks.walked_rows), longest);
+    const int walked = min(tiles(by_keys ? live.count : keys.length, walks.walked_rows), longest);
     const int64_t first = walks.owner(ragged, sequence, by_keys ? keys.start : queries.start, 0);
     Visit* const visits = walks.visits + first * longest;
     if (by_keys) {
@@ -167,9 +161,14 @@ bool has_walks(const CudaAttentionProblem& problem) {
   return problem.ranges.bounds != nullptr || problem.forbidden.data != nullptr;
 }
 
-std::string walks_why_not(const CudaAttentionProblem& problem) {
-  if (problem.forbidden.data == nullptr || problem.forbidden.head_stride == 0 || problem.sizes.heads == 1) return {};
-  return "the mask of bytes differs from head to head (serves one for all heads)";
+std::string walks_why_not(const CudaAttentionProblem& problem, Side owner, int owned_rows, int walked_rows) {
+  if (problem.forbidden.data != nullptr && problem.forbidden.head_stride != 0 && problem.sizes.heads != 1)
+    return "the mask of bytes differs from head to head (serves one for all heads)";
+  if (const int64_t bytes = tile_walks_bytes(problem, owner, owned_rows, walked_rows); bytes > kMostWalkBytes) {
+    return "lists of the tiles that the mask leaves would take " + std::to_string(bytes >> 20) + " MiB (serves up to " +
+           std::to_string(kMostWalkBytes >> 20) + ")";
+  }
+  return {};
 }
 
 int64_t tile_walks_bytes(const CudaAttentionProblem& problem, Side owner, int owned_rows, int walked_rows) {

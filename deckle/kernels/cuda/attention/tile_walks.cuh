@@ -47,8 +47,9 @@ struct TileWalks {
 /// Whether a problem has masks that walks are made for.
 bool has_walks(const CudaAttentionProblem& problem);
 
-/// Why Hopper's kernels do not serve such a mask; empty: they do, or there is none.
-std::string walks_why_not(const CudaAttentionProblem& problem);
+/// Why Hopper's kernels, with walks of `owner`'s tiles of `owned_rows` over the other side's of `walked_rows`, do not serve such
+/// a mask; empty: they do, or there is none.
+std::string walks_why_not(const CudaAttentionProblem& problem, Side owner, int owned_rows, int walked_rows);
 
 /// Bytes of the walks of `owner`'s tiles of `owned_rows` over the other side's of `walked_rows`.
 int64_t tile_walks_bytes(const CudaAttentionProblem& problem, Side owner, int owned_rows, int walked_rows);

@@ -13,15 +13,15 @@
 // and last
 //   short_gradients  ragged: all of dQ, dK, dV of sequences of at most 128 rows and keys
 // All of it is bit-equal from run to run.
-#include "deckle/kernels/cuda/attention/backward.h"
+#include "deckle/kernels/cuda/attention/backward_pass.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <tuple>
 #include <vector>
 
+#include "deckle/kernels/cuda/attention/backward_order.cuh"
 #include "deckle/kernels/cuda/attention/backward_plan.h"
 #include "deckle/kernels/cuda/attention/backward_short.cuh"
 #include "deckle/kernels/cuda/attention/backward_statistics.cuh"
@@ -31,38 +31,17 @@
 #include "deckle/kernels/cuda/attention/portable_planes.h"
 #include "deckle/kernels/cuda/attention/problem.cuh"
 
-namespace deckle::kernels::cuda {
+namespace deckle::kernels::cuda::attention {
 namespace {
 
-using namespace attention;
-
 constexpr const char* kName = "attention_backward";
-
-// What a walk of all heads of a chunk may touch and still stay in the 60 MB of L2 beside the tiles in flight.
-constexpr int64_t kChunkBytes = 24 << 20;
-
-// Heads of a chunk at least, where tiles differ in cost: a chunk of few heads ends with a few long tiles and nothing to run
-// beside them. What the chunk touches may then exceed L2, but some eight blocks still walk the same head together.
-constexpr int64_t kUnequalChunk = 16;
 
 // The live rows of a dense batch end here; the key kernel's maps of q and dO end there too.
 int64_t live_end(const CudaAttentionProblem& problem) {
   const AttentionSizes& sizes = problem.sizes;
-  const AttentionMask& mask = problem.mask;
-  if (mask.left >= kUnboundedWindow) return sizes.query_rows;
-  const int64_t offset = mask.bottom_right ? sizes.key_rows - sizes.query_rows : 0;
-  return std::clamp<int64_t>(sizes.key_rows + mask.left - offset, 0, sizes.query_rows);
+  const int queries = static_cast<int>(sizes.query_rows), keys = static_cast<int>(sizes.key_rows);
+  return std::min(live_rows(band_of(bounded(problem.mask), queries, keys), queries, keys).end(), queries);
 }
-
-// Queries, dO and float32 dQ of the heads that all_gradients works on together. The fewer heads, the longer the blocks of one
-// wait for each other at the start, or wherever their walks differ in length; beyond L2, S = 4k causal fell from 500 TFLOP/s with
-// 4 to 6 heads to 480, 435 and 389 with 12, 16 and 24. Of a ragged batch, whose longest sequences are unknown here, so many
-// heads: 501, 503, 508, 506 and 506 with 24, 16, 8, 6 and 4 on 64 sequences of mean 1,212.
-constexpr int64_t kOrderedEqualBytes = 20 << 20, kOrderedChunkBytes = 24 << 20, kOrderedRaggedHeads = 8;
-
-// Where heads rise, the long walks come last. So that not all multiprocessors but one wait for the last of them, the heads of the
-// last rounds of blocks do not rise. For the blocks of an H200, whatever the device, so that results do not depend on it.
-constexpr int64_t kLastRounds = 3, kBlocks = 132;
 
 // Work of at most so many walked tiles is drawn ahead by the two kernels that add nothing in an order: drawing takes 2 us (a
 // chain of an atomic and two loads), such work little more. Not so where dQ is added in an order: where causal or ragged walks
@@ -70,14 +49,6 @@ constexpr int64_t kLastRounds = 3, kBlocks = 132;
 // other blocks waited (H200, backward of D 128, S 2k, causal documents: 1.53 ms, one at a time 0.47; ragged 64 x 1212 causal, D
 // 64: 6.8 and 3.5).
 constexpr int kShortWork = 6;
-
-/// Whether the gradient of the bias is a sum over sequences or heads, which all_gradients does not make.
-bool sums_bias_gradient(const AttentionBackward& arguments) {
-  const CudaAttentionPlane& gradient = arguments.grad_bias;
-  const AttentionSizes& sizes = arguments.problem.sizes;
-  return gradient.data != nullptr &&
-         ((gradient.sequence_stride == 0 && sizes.batch != 1) || (gradient.head_stride == 0 && sizes.heads != 1));
-}
 
 /// One backward: its launches, prepared one after the other with all that may be refused, and then queued.
 class Pass {
@@ -113,8 +84,8 @@ class Pass {
     if (has_features(problem_)) features();
     row_statistics();
     launches_.push_back([this] {
-      portable::bury_live_rows(problem_, memory<float>(plan_.lse2), memory<float>(plan_.delta), common_.statistics_rows,
-                               plan_.unit, stream_);
+      portable::mark_live_rows_without_keys(problem_, memory<float>(plan_.lse2), memory<float>(plan_.delta),
+                                            common_.statistics_rows, plan_.unit, stream_);
     });
     if (plan_.score_planes > 0) {
       gradients_by_scores();
@@ -202,31 +173,8 @@ class Pass {
     const int64_t rows = keys ? sizes_.key_rows : sizes_.query_rows, heads = keys ? sizes_.heads / arguments.group : sizes_.heads;
     const int64_t tiles = max_tiles(sizes_, side, kernel.owned_rows);
     if (rows == 0 || tiles * heads == 0) return;
-    arguments.tiles = static_cast<int>((rows + kernel.owned_rows - 1) / kernel.owned_rows);
-    if (arguments.planes == 0) arguments.planes = static_cast<int>(sizes_.batch * heads);
-    const int64_t all_heads = sizes_.ragged() ? heads : arguments.planes;
-    const bool equal = equal_costs(problem_);
-    int64_t chunk;
-    if (keys && plan_.one_pass) {
-      arguments.shrinking =
-          !sizes_.ragged() && !equal && problem_.mask.left >= kUnboundedWindow && problem_.mask.right < kUnboundedWindow;
-      const int64_t head_bytes = std::max<int64_t>(sizes_.query_rows * sizes_.head_dim * 8, 1);
-      chunk = sizes_.ragged() ? kOrderedRaggedHeads
-                              : std::max<int64_t>((equal ? kOrderedEqualBytes : kOrderedChunkBytes) / head_bytes, 2);
-      chunk = std::min(chunk, all_heads);
-      if (plan_.rises) {
-        const int64_t last = (kLastRounds * kBlocks + arguments.tiles - 1) / arguments.tiles;
-        arguments.rising_heads =
-            static_cast<int>(sizes_.ragged() ? all_heads : std::max<int64_t>(all_heads - last, 0) / chunk * chunk);
-      }
-    } else {
-      const int64_t walked_rows =
-          (keys ? sizes_.query_rows * arguments.group : sizes_.key_rows) / (sizes_.ragged() ? sizes_.batch : 1);
-      const int64_t walked_bytes = std::max<int64_t>(walked_rows * 2 * (sizes_.head_dim + sizes_.value_dim), 1);
-      chunk = std::max(kChunkBytes / walked_bytes, equal ? int64_t{1} : kUnequalChunk);
-    }
-    arguments.chunk_heads = static_cast<int>(std::clamp<int64_t>(chunk, 1, all_heads));
-    const int64_t items = sizes_.ragged() ? tiles * heads : arguments.tiles * all_heads;
+    order_tiles(arguments, problem_, plan_, kernel, side);
+    const int64_t items = sizes_.ragged() ? tiles * heads : int64_t{arguments.tiles} * arguments.planes;
     add(kernel, dim3(static_cast<unsigned>(std::min<int64_t>(multiprocessors(), items))), start, arguments);
   }
 
@@ -260,13 +208,8 @@ class Pass {
     if (plane.data == nullptr || sums_bias_gradient(arguments_)) return;
     const bool visited = equal_costs(problem_) && plane.rows == sizes_.query_rows && plane.columns == sizes_.key_rows;
     if (visited) return;
-    const size_t row_bytes = sizeof(uint16_t) * plane.columns;
-    for (int64_t sequence = 0; sequence < (plane.sequence_stride != 0 ? sizes_.batch : 1); ++sequence) {
-      for (int64_t head = 0; head < (plane.head_stride != 0 ? sizes_.heads : 1); ++head) {
-        auto* to = static_cast<uint16_t*>(plane.data) + sequence * plane.sequence_stride + head * plane.head_stride;
-        check(cudaMemset2DAsync(to, sizeof(uint16_t) * plane.row_stride, 0, row_bytes, plane.rows, stream_), kName);
-      }
-    }
+    portable::clear_plane(plane, plane.head_stride != 0 ? sizes_.heads : 1, plane.sequence_stride != 0 ? sizes_.batch : 1,
+                          stream_);
   }
 
   // Also sets the counters to zero from which the blocks of the next two kernels draw.
@@ -424,83 +367,13 @@ class Pass {
 
 }  // namespace
 
-namespace {
-
-/// Plans know nothing of features.
-AttentionBackward without_plan(AttentionBackward arguments) {
-  if (has_features(arguments.problem)) arguments.problem.plan = nullptr;
-  return arguments;
+bool sums_bias_gradient(const AttentionBackward& arguments) {
+  const CudaAttentionPlane& gradient = arguments.grad_bias;
+  const AttentionSizes& sizes = arguments.problem.sizes;
+  return gradient.data != nullptr &&
+         ((gradient.sequence_stride == 0 && sizes.batch != 1) || (gradient.head_stride == 0 && sizes.heads != 1));
 }
 
-/// Why the gradients of scores with features are left to others.
-std::string scored_why_not(const AttentionBackward& arguments) {
-  const CudaAttentionProblem& problem = arguments.problem;
-  const AttentionSizes& sizes = problem.sizes;
-  CudaAttentionProblem others = problem;
-  others.bias = {};
-  others.dropout = {};
-  others.soft_cap = 0;
-  others.slopes = nullptr;
-  others.ranges = {};
-  others.forbidden = {};
-  if (std::string reason = features_why_not(others); !reason.empty()) return reason;
-  if (problem.dropout.threshold != 0) {
-    if (problem.bias.data != nullptr) return "there are both a bias and dropout (serves one of them)";
-    if (std::string reason = dropout_why_not(problem.dropout); !reason.empty()) return reason;
-  }
-  if (std::string reason = walks_why_not(problem); !reason.empty()) return reason;
-  if (problem.bias.data == nullptr) return {};
-  if (has_walks(problem)) return "there is a bias beside a mask of ranges or bytes (serves one of them)";
-  if (problem.soft_cap != 0 || problem.slopes != nullptr)
-    return "there is a bias beside a soft cap or slopes (serves it with neither)";
-  if (sizes.ragged()) return "the batch with the bias is ragged (serves dense ones)";
-  for (const auto& [name, plane] : {std::pair("bias", &problem.bias), {"gradient of the bias", &arguments.grad_bias}}) {
-    if (plane->data != nullptr && !(reads_wide(*plane) && (plane->row_stride != 0 || plane->rows > 1)))
-      return "the " + std::string(name) + " is broadcast over rows or keys, or has rows that are no multiples of 16 bytes";
-  }
-  return {};
-}
+void run_backward(const AttentionBackward& arguments, cudaStream_t stream) { Pass(arguments, stream).run(); }
 
-}  // namespace
-
-int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) {
-  return BackwardPlan(without_plan(arguments).problem).bytes;
-}
-
-std::string attention_backward_why_not(const AttentionBackward& arguments) {
-  const CudaAttentionProblem& problem = arguments.problem;
-  if (!BackwardPlan(problem).served()) {
-    std::string served;
-    for (const BackwardInstance& instance : backward_instances()) {
-      if (instance.element != problem.element || instance.kernels.key_gradients.function == nullptr) continue;
-      served += (served.empty() ? "" : ", ") + std::to_string(instance.head_dim) + "/" + std::to_string(instance.value_dim);
-    }
-    return "D = " + std::to_string(problem.sizes.head_dim) + ", Dv = " + std::to_string(problem.sizes.value_dim) +
-           " (serves multiples of 8 up to " + served + " with as many panels of 64 columns)";
-  }
-  if (std::string reason = backward_why_not(arguments); !reason.empty()) return reason;
-  if (std::string reason = scored_why_not(arguments); !reason.empty()) return reason;
-  // No tile has fewer rows than a short one, and every tile has its head.
-  const AttentionSizes& sizes = problem.sizes;
-  if (std::max(max_tiles(sizes, Side::queries, kShortRows), max_tiles(sizes, Side::keys, kShortRows)) * sizes.heads >= INT32_MAX)
-    return "more than 2^31 tiles of " + std::to_string(kShortRows) + " rows and a head";
-  return device_why_not(problem.device, 9, 9);
-}
-
-void attention_backward(const AttentionBackward& given, cudaStream_t stream) {
-  const AttentionBackward arguments = without_plan(given);
-  refuse_if(attention_backward_why_not(arguments), kName);
-  refuse_if(workspace_why_not(arguments.problem, attention_backward_workspace_bytes(arguments)), kName);
-  const OnDevice device(arguments.problem.device);
-  refuse_if(stream_why_not(stream), kName);
-  if (arguments.problem.sizes.heads == 0) return;
-  if (arguments.problem.sizes.batch == 0) {
-    if (sums_bias_gradient(arguments)) portable::bias_gradient(arguments, nullptr, stream);
-    if (arguments.grad_slopes != nullptr && arguments.problem.slopes != nullptr)
-      portable::add_parts(nullptr, arguments.grad_slopes, arguments.problem.sizes.heads, 0, stream);
-    return portable::sink_gradients(arguments, nullptr, stream);
-  }
-  Pass(arguments, stream).run();
-}
-
-}  // namespace deckle::kernels::cuda
+}  // namespace deckle::kernels::cuda::attention

@@ -1,0 +1,103 @@
+#include "deckle/kernels/cuda/attention/backward.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "deckle/kernels/cuda/attention/backward_pass.h"
+#include "deckle/kernels/cuda/attention/backward_plan.h"
+#include "deckle/kernels/cuda/attention/checks.h"
+#include "deckle/kernels/cuda/attention/launch.h"
+#include "deckle/kernels/cuda/attention/portable_features.h"
+#include "deckle/kernels/cuda/attention/portable_planes.h"
+#include "deckle/kernels/cuda/attention/tile_walks.cuh"
+
+namespace deckle::kernels::cuda {
+namespace {
+
+using namespace attention;
+
+constexpr const char* kName = "attention_backward";
+
+/// Plans know nothing of features.
+AttentionBackward without_plan(AttentionBackward arguments) {
+  if (has_features(arguments.problem)) arguments.problem.plan = nullptr;
+  return arguments;
+}
+
+/// Why the gradients of scores with features are left to others.
+std::string scored_why_not(const AttentionBackward& arguments) {
+  const CudaAttentionProblem& problem = arguments.problem;
+  const AttentionSizes& sizes = problem.sizes;
+  CudaAttentionProblem others = problem;
+  others.bias = {};
+  others.dropout = {};
+  others.soft_cap = 0;
+  others.slopes = nullptr;
+  others.ranges = {};
+  others.forbidden = {};
+  if (std::string reason = features_why_not(others); !reason.empty()) return reason;
+  if (problem.dropout.threshold != 0) {
+    if (problem.bias.data != nullptr) return "there are both a bias and dropout (serves one of them)";
+    if (std::string reason = dropout_why_not(problem.dropout); !reason.empty()) return reason;
+  }
+  if (const BackwardPlan plan(problem); plan.one_pass) {
+    const int owned_rows = plan.owner_of_keys().owned_rows;
+    if (std::string reason = walks_why_not(problem, Side::keys, owned_rows, plan.unit); !reason.empty()) return reason;
+  }
+  if (problem.bias.data == nullptr) return {};
+  if (has_walks(problem)) return "there is a bias beside a mask of ranges or bytes (serves one of them)";
+  if (problem.soft_cap != 0 || problem.slopes != nullptr)
+    return "there is a bias beside a soft cap or slopes (serves it with neither)";
+  if (sizes.ragged()) return "the batch with the bias is ragged (serves dense ones)";
+  for (const auto& [name, plane] : {std::pair("bias", &problem.bias), {"gradient of the bias", &arguments.grad_bias}}) {
+    if (plane->data != nullptr && !(reads_wide(*plane) && (plane->row_stride != 0 || plane->rows > 1)))
+      return "the " + std::string(name) + " is broadcast over rows or keys, or has rows that are no multiples of 16 bytes";
+  }
+  return {};
+}
+
+}  // namespace
+
+int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) {
+  return BackwardPlan(without_plan(arguments).problem).bytes;
+}
+
+std::string attention_backward_why_not(const AttentionBackward& arguments) {
+  const CudaAttentionProblem& problem = arguments.problem;
+  if (!BackwardPlan(problem).served()) {
+    std::string served;
+    for (const BackwardInstance& instance : backward_instances()) {
+      if (instance.element != problem.element || instance.kernels.key_gradients.function == nullptr) continue;
+      served += (served.empty() ? "" : ", ") + std::to_string(instance.head_dim) + "/" + std::to_string(instance.value_dim);
+    }
+    return "D = " + std::to_string(problem.sizes.head_dim) + ", Dv = " + std::to_string(problem.sizes.value_dim) +
+           " (serves multiples of 8 up to " + served + " with as many panels of 64 columns)";
+  }
+  if (std::string reason = backward_why_not(arguments); !reason.empty()) return reason;
+  if (std::string reason = scored_why_not(arguments); !reason.empty()) return reason;
+  // No tile has fewer rows than a short one, and every tile has its head.
+  const AttentionSizes& sizes = problem.sizes;
+  if (std::max(max_tiles(sizes, Side::queries, kShortRows), max_tiles(sizes, Side::keys, kShortRows)) * sizes.heads >= INT32_MAX)
+    return "more than 2^31 tiles of " + std::to_string(kShortRows) + " rows and a head";
+  return device_why_not(problem.device, 9, 9);
+}
+
+void attention_backward(const AttentionBackward& given, cudaStream_t stream) {
+  const AttentionBackward arguments = without_plan(given);
+  refuse_if(attention_backward_why_not(arguments), kName);
+  refuse_if(workspace_why_not(arguments.problem, attention_backward_workspace_bytes(arguments)), kName);
+  const OnDevice device(arguments.problem.device);
+  refuse_if(stream_why_not(stream), kName);
+  if (arguments.problem.sizes.heads == 0) return;
+  if (arguments.problem.sizes.batch == 0) {
+    if (sums_bias_gradient(arguments)) portable::bias_gradient(arguments, nullptr, stream);
+    if (arguments.grad_slopes != nullptr && arguments.problem.slopes != nullptr)
+      portable::add_parts(nullptr, arguments.grad_slopes, arguments.problem.sizes.heads, 0, stream);
+    return portable::sink_gradients(arguments, nullptr, stream);
+  }
+  run_backward(arguments, stream);
+}
+
+}  // namespace deckle::kernels::cuda
