@@ -27,10 +27,20 @@ class SmallVector {
     reserve(static_cast<size_t>(last - first));
     for (; first != last; ++first) push_back(*first);
   }
-  SmallVector(const SmallVector& other) : SmallVector(other.begin(), other.end()) {}
-  SmallVector(SmallVector&& other) noexcept { swap(other); }
-  SmallVector& operator=(SmallVector other) noexcept {
-    swap(other);
+  SmallVector(const SmallVector& other) {
+    if (other.size_ > N) [[unlikely]]
+      reserve(other.size_);
+    copy(other);
+  }
+  SmallVector(SmallVector&& other) noexcept { take(other); }
+  SmallVector& operator=(const SmallVector& other) {
+    if (this == &other) return *this;
+    reserve(other.size_);
+    copy(other);
+    return *this;
+  }
+  SmallVector& operator=(SmallVector&& other) noexcept {
+    if (this != &other) take(other);
     return *this;
   }
 
@@ -89,6 +99,21 @@ class SmallVector {
   }
 
  private:
+  /// Of as many values as there is room for. The room inside is copied whole: its size is known.
+  void copy(const SmallVector& other) {
+    if (heap_ || other.heap_) [[unlikely]]
+      std::copy(other.begin(), other.end(), begin());
+    else
+      std::copy_n(other.inline_, N, inline_);
+    size_ = other.size_;
+  }
+  void take(SmallVector& other) {
+    std::copy_n(other.inline_, N, inline_);
+    heap_ = std::move(other.heap_);
+    size_ = std::exchange(other.size_, 0);
+    capacity_ = std::exchange(other.capacity_, N);
+  }
+
   T inline_[N] = {};
   std::unique_ptr<T[]> heap_;
   size_t size_ = 0;

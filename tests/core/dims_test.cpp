@@ -45,6 +45,33 @@ TEST(Dims, StridesOfEmptyShapesDoNotOverflow) {
   EXPECT_EQ(contiguous_strides({0, huge, huge}), Dims({0, huge, 1}));
 }
 
+TEST(Dims, CopiesAndMovesBetweenTheRoomInsideAndTheHeap) {
+  const Dims few({1, 2}), many({1, 2, 3, 4, 5, 6, 7, 8, 9});
+  for (const Dims& from : {few, many}) {
+    for (const Dims& into : {few, many}) {
+      Dims to = into;
+      to = from;
+      EXPECT_EQ(to, from);
+      to = into;
+      Dims source = from;
+      to = std::move(source);
+      EXPECT_EQ(to, from);
+      EXPECT_TRUE(source.empty());
+      source = into;  // one that was moved from takes values again
+      EXPECT_EQ(source, into);
+    }
+  }
+  Dims shrunk = many;  // few values on the heap
+  shrunk.resize(2);
+  EXPECT_EQ(Dims(shrunk), few);
+  Dims assigned = few;
+  assigned = shrunk;
+  EXPECT_EQ(assigned, few);
+  const Dims& same = assigned;
+  assigned = same;
+  EXPECT_EQ(assigned, few);
+}
+
 TEST(Dims, GrowsPastItsInlineRoomAndKeepsValues) {
   Dims dims;
   for (int64_t i = 0; i < 40; ++i) dims.push_back(i);
