@@ -5,7 +5,7 @@ MINUTES ?= 5
 # `make build CUDA=ON` or CUDA=OFF says it; else a build has CUDA where there are a GPU and a compiler for it.
 CUDA ?= $(if $(and $(wildcard /dev/nvidia0),$(shell command -v nvcc)),ON,OFF)
 
-.PHONY: help build test docs test-docs demo bench bench-quick figures format sanitize fuzz
+.PHONY: help build test docs test-docs demo bench bench-quick figures format sanitize fuzz faults
 
 help:
 	@echo 'make demo      train a small language model on the texts of Debian'"'"'s fortunes for $(MINUTES) minutes,'
@@ -18,6 +18,7 @@ help:
 	@echo 'make figures   write the figures of the documentation from benchmarks/results'
 	@echo 'make sanitize  run the tests under the address, undefined-behaviour and thread sanitizers'
 	@echo 'make fuzz      run the fuzz targets of tests/fuzz, a minute each'
+	@echo 'make faults    kill training a hundred times and fail every write of it: it always resumes'
 	@echo 'make format    format the sources'
 
 build:
@@ -76,6 +77,13 @@ fuzz:
 	cmake --preset dev
 	cmake --build --preset dev --target fuzzers
 	tests/fuzz/run build/dev
+
+# The long form of the test faults_training: a hundred kills, and every write fails.
+faults:
+	@tools/install_packages build test
+	cmake --preset dev
+	cmake --build --preset dev --target deckle_cli failing_writes
+	DECKLE_KILLS=100 ctest --preset dev -R '^faults_training$$' -V
 
 format:
 	@tools/install_packages format

@@ -1,10 +1,14 @@
 // Loaded before the C library (LD_PRELOAD): fails one call that writes to files of a folder, as a full disk does.
 //   FAIL_IN=folder   only files below it       FAIL_AT=n   the n-th such call, counted from 1, and all later ones
 //   FAIL_COUNT=file  writes there how many calls there were
-// Calls: open for writing, write, fsync, rename.
+// Calls: open, openat, creat and fopen for writing, write, pwrite, writev, ftruncate, fsync, fdatasync, close of what was opened
+// for writing, rename, mkdir, and their forms with another name. A file of which some bytes came by another way ends the process
+// when it is renamed.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,6 +18,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 namespace {
 
@@ -46,6 +52,46 @@ bool fails() {
   return true;
 }
 
+bool writes(int flags) { return (flags & O_ACCMODE) != O_RDONLY; }
+
+/// How many bytes of a file came through the calls below.
+class Written {
+ public:
+  void add(int descriptor, ssize_t bytes) {
+    struct stat status {};
+    if (bytes <= 0 || !inside(descriptor) || fstat(descriptor, &status) != 0) return;
+    const std::lock_guard lock(mutex_);
+    bytes_[status.st_ino] += bytes;
+  }
+  void check(const char* path) {
+    struct stat status {};
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) return;
+    const std::lock_guard lock(mutex_);
+    const off_t known = bytes_[status.st_ino];
+    bytes_.erase(status.st_ino);
+    if (known == status.st_size) return;
+    std::fprintf(stderr, "failing_writes: %s has %ld bytes, %ld came through calls that are made to fail\n", path,
+                 static_cast<long>(status.st_size), static_cast<long>(known));
+    std::abort();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<ino_t, off_t> bytes_;
+};
+
+Written& written() {
+  static auto* const instance = new Written;  // outlives whatever still writes when the process ends
+  return *instance;
+}
+
+ssize_t counted(int descriptor, ssize_t bytes) {
+  const int error = errno;
+  written().add(descriptor, bytes);
+  errno = error;
+  return bytes;
+}
+
 struct Report {
   ~Report() {
     const char* path = std::getenv("FAIL_COUNT");
@@ -56,32 +102,119 @@ struct Report {
   }
 } report;
 
+int open_as(const char* name, const char* path, int flags, mode_t mode) {
+  if (writes(flags) && inside(path) && fails()) return -1;
+  return next<int (*)(const char*, int, ...)>(name)(path, flags, mode);
+}
+
+int open_at_as(const char* name, int folder, const char* path, int flags, mode_t mode) {
+  if (writes(flags) && (inside(path) || (path[0] != '/' && inside(folder))) && fails()) return -1;
+  return next<int (*)(int, const char*, int, ...)>(name)(folder, path, flags, mode);
+}
+
+std::FILE* fopen_as(const char* name, const char* path, const char* mode) {
+  if (std::strpbrk(mode, "wa+") != nullptr && inside(path) && fails()) return nullptr;
+  return next<std::FILE* (*)(const char*, const char*)>(name)(path, mode);
+}
+
+ssize_t pwrite_as(const char* name, int descriptor, const void* data, size_t size, off_t at) {
+  if (inside(descriptor) && fails()) return -1;
+  return counted(descriptor, next<ssize_t (*)(int, const void*, size_t, off_t)>(name)(descriptor, data, size, at));
+}
+
+int ftruncate_as(const char* name, int descriptor, off_t size) {
+  if (inside(descriptor) && fails()) return -1;
+  return next<int (*)(int, off_t)>(name)(descriptor, size);
+}
+
 }  // namespace
+
+// The mode of an open call that has one.
+#define DECKLE_MODE_OF(flags)    \
+  mode_t mode = 0;               \
+  if (((flags)&O_CREAT) != 0) {  \
+    va_list rest;                \
+    va_start(rest, flags);       \
+    mode = va_arg(rest, mode_t); \
+    va_end(rest);                \
+  }
 
 extern "C" {
 
 ssize_t write(int descriptor, const void* data, size_t size) {
   if (inside(descriptor) && fails()) return -1;
-  return next<ssize_t (*)(int, const void*, size_t)>("write")(descriptor, data, size);
+  return counted(descriptor, next<ssize_t (*)(int, const void*, size_t)>("write")(descriptor, data, size));
 }
+
+ssize_t writev(int descriptor, const struct iovec* parts, int count) {
+  if (inside(descriptor) && fails()) return -1;
+  return counted(descriptor, next<ssize_t (*)(int, const struct iovec*, int)>("writev")(descriptor, parts, count));
+}
+
+ssize_t pwrite(int descriptor, const void* data, size_t size, off_t at) {
+  return pwrite_as("pwrite", descriptor, data, size, at);
+}
+
+ssize_t pwrite64(int descriptor, const void* data, size_t size, off64_t at) {
+  return pwrite_as("pwrite64", descriptor, data, size, at);
+}
+
+int ftruncate(int descriptor, off_t size) noexcept { return ftruncate_as("ftruncate", descriptor, size); }
+
+int ftruncate64(int descriptor, off64_t size) noexcept { return ftruncate_as("ftruncate64", descriptor, size); }
 
 int fsync(int descriptor) {
   if (inside(descriptor) && fails()) return -1;
   return next<int (*)(int)>("fsync")(descriptor);
 }
 
+int fdatasync(int descriptor) {
+  if (inside(descriptor) && fails()) return -1;
+  return next<int (*)(int)>("fdatasync")(descriptor);
+}
+
+int close(int descriptor) {
+  const bool failed = writes(fcntl(descriptor, F_GETFL)) && inside(descriptor) && fails();
+  const int result = next<int (*)(int)>("close")(descriptor);  // it is closed even if the last bytes found no room
+  if (failed) errno = ENOSPC;
+  return failed ? -1 : result;
+}
+
 int rename(const char* from, const char* to) noexcept {
   if (inside(to) && fails()) return -1;
+  if (inside(to)) written().check(from);
   return next<int (*)(const char*, const char*)>("rename")(from, to);
 }
 
-int open(const char* path, int flags, ...) {
-  va_list rest;
-  va_start(rest, flags);
-  const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
-  va_end(rest);
-  if ((flags & (O_WRONLY | O_RDWR)) != 0 && inside(path) && fails()) return -1;
-  return next<int (*)(const char*, int, ...)>("open")(path, flags, mode);
+int mkdir(const char* path, mode_t mode) noexcept {
+  if (inside(path) && fails()) return -1;
+  return next<int (*)(const char*, mode_t)>("mkdir")(path, mode);
 }
+
+int open(const char* path, int flags, ...) {
+  DECKLE_MODE_OF(flags)
+  return open_as("open", path, flags, mode);
+}
+
+int open64(const char* path, int flags, ...) {
+  DECKLE_MODE_OF(flags)
+  return open_as("open64", path, flags, mode);
+}
+
+int openat(int folder, const char* path, int flags, ...) {
+  DECKLE_MODE_OF(flags)
+  return open_at_as("openat", folder, path, flags, mode);
+}
+
+int openat64(int folder, const char* path, int flags, ...) {
+  DECKLE_MODE_OF(flags)
+  return open_at_as("openat64", folder, path, flags, mode);
+}
+
+int creat(const char* path, mode_t mode) { return open_as("open", path, O_CREAT | O_WRONLY | O_TRUNC, mode); }
+
+std::FILE* fopen(const char* path, const char* mode) { return fopen_as("fopen", path, mode); }
+
+std::FILE* fopen64(const char* path, const char* mode) { return fopen_as("fopen64", path, mode); }
 
 }  // extern "C"

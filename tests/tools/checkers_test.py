@@ -2,6 +2,7 @@
 
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
 import shutil
 import subprocess
@@ -18,6 +19,8 @@ class Checkers(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.root = pathlib.Path(self.folder.name)
         self.write("tools/long_files.txt", "# reasons\n")
+        for folder in ("benchmarks", "tests", "tools", "cmake", "examples"):
+            self.write(f"{folder}/README.md", f"# {folder}\n")
 
     def write(self, name, text):
         path = self.root / name
@@ -37,6 +40,24 @@ class Checkers(unittest.TestCase):
     def expect_clean(self, tool):
         code, output = self.run_tool(tool)
         self.assertEqual(code, 0, output)
+
+
+class Help(unittest.TestCase):
+    """Programs say what they are for, and do nothing else, when they are asked."""
+
+    def test_every_program(self):
+        root = TOOLS.parent
+        programs = [*root.glob("benchmarks/*/run"), root / "benchmarks/run", root / "benchmarks/figures",
+                    *(path for path in TOOLS.glob("*") if path.is_file() and os.access(path, os.X_OK)), TOOLS / "site/build",
+                    root / "tests/fuzz/run", root / "tests/opgen/seeded_bugs/run"]
+        self.assertGreater(len(programs), 25)
+        for program in sorted(programs):
+            with self.subTest(program=program.relative_to(root)), tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run([program, "--help"], capture_output=True, text=True, cwd=folder, timeout=60)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertNotIn("Traceback", done.stderr)
+                self.assertRegex(done.stdout, r"(?i)usage:|^\w+ ")
+                self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
 
 
 class Layers(Checkers):
@@ -133,6 +154,12 @@ class Tree(Checkers):
     def test_a_folder_without_a_sign(self):
         self.write("deckle/core/a.h", "")
         self.expect_caught("check_tree", "deckle/core: has no README.md")
+
+    def test_folders_beside_the_sources_have_signs_too(self):
+        self.write("benchmarks/speed/run", "#!/usr/bin/env python3\n")
+        (self.root / "examples/README.md").unlink()
+        self.write("examples/CMakeLists.txt", "")
+        self.expect_caught("check_tree", "benchmarks/speed: has no README.md", "examples: has no README.md")
 
     def test_a_sign_without_a_heading(self):
         self.write("deckle/core/a.h", "")
