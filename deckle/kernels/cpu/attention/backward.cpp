@@ -7,17 +7,17 @@
 // FLOPs: 2 (3 D + 2 Dv) per score in the products; about 18 more for exp and the element-wise part.
 // Instances: as the forward's.
 //
-// GF/s of one core (machine and setting of forward.cpp, full mask, S = 512, D = 64, five products counted):
+// GF/s of one core (machine, commit and setting of forward.cpp, full mask, S = 512, D = 64, five products counted):
 //   one pass, tiles of 64 rows x 64 keys        90.7   92.4 at D = 128, 95.5 at S = 8192
 //   bfloat16 by pairs                          152.3
 //   with a broadcast bias and its gradient      68.9   45 with eight chunks of keys in place of eight copies of the bias gradient
 // GF/s of two cores of the same kind with a bias and its gradient shared by 16 heads and texts, of GF/s without, full mask, S =
-// 2048, D = 64:
+// 2048, D = 64 (2026-11-21, fea13353):
 //                                                            float32           bfloat16
 //   every tile read from and added to the planes' rows       127.8 of 186.8    179.8 of 311.2
 //   strips (bias_strip-inl.h), sums in large pages           143.8 of 176.2    214.7 of 328.8
 //   next tile prefetched, rows without visible keys skipped  175.8 of 189.5    277.8 of 327.9
-// GF/s of one core of Emerald Rapids in turns with the version before, other processes running, full mask, 8 heads, D = 64:
+// GF/s of one core of Emerald Rapids in turns with the version before, others running, 8 heads, D = 64 (2026-11-23, 68849196):
 //                                                             96 x S = 128      24 x S = 512
 //   next rows, keys and results prefetched (prefetch.h)       26.9 of 16.4      40.9 of 31.4
 // Rejected: two passes without a dq buffer (rows, then columns): seven products in place of five.

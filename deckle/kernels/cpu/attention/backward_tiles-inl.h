@@ -4,7 +4,7 @@
 // laid out for the next products: adjacent rows in a pair for dV += P dO and dK += dZ Q, keys i and i + 16 in a pair for dQ^T +=
 // K^T dZ.
 //
-// GF/s, machine and setting of forward_tiles-inl.h, five products counted, two cores and 16:
+// GF/s, machine, commit and setting of forward_tiles-inl.h, five products counted, two cores and 16:
 //   the pair dot product (arithmetic-inl.h)          131
 //   tiles of 128 rows x 64 keys                      585    3,226
 

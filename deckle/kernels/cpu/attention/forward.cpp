@@ -9,7 +9,7 @@
 // Instances: float32, float64; float16 widened to float32; bfloat16 on AMX tiles (forward_tiles-inl.h), on the pair dot
 // product, or widened: what is fast on the processor (base/cpu_cap.h).
 //
-// GF/s of one core of an EPYC of family 25 (AVX-512; FMA peak 116, pair dot 233), processor time, full mask, S = 512, D = 64:
+// GF/s of one core of an EPYC of family 25 (FMA peak 116, pair dot 233; 2026-11-21, f097e820), full mask, S = 512, D = 64:
 //   definition, one query at a time          6.7   examples/attention_ladder: naive
 //   transposed tiles of the compiler        27.5   examples/attention_ladder: transposed
 //   with 8 keys in registers                43.4   examples/attention_ladder: blocked
@@ -17,7 +17,7 @@
 //   bfloat16 by pairs                      140.0   same tiles, P rounded once
 //
 // At S = 128 a batch of 4,096 tokens and 8 heads does not fit the caches, and rows come from memory 256 bytes at a time. One
-// core, GF/s:
+// core, GF/s (2026-11-22, a7aca047):
 //   rows read when they are needed          67.5   in pages of 4 kB 65
 //   prefetched a few at a time (prefetch.h) 74.6   the queries and keys of the next task and the next tile of this one
 //   and the rows of out for writing         76.7

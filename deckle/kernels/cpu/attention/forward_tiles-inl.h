@@ -7,7 +7,7 @@
 // or a negative scale come between.
 //
 // GF/s on an Emerald Rapids (family 6, model 207), full mask, D = 64, S = 2048, two cores (float32 FMA peak 341, one TDPBF16PS in
-// 16 cycles: 5,900), and on 16:
+// 16 cycles: 5,900), and on 16 (2026-11-22, ae14af6a):
 //   the pair dot product (arithmetic-inl.h)                             131
 //   tiles, 128 keys at a time, lazily updated softmax reference         591    4,165
 // One core, quiet minutes of two runs, at S = 512, S = 2048, and at S = 2048 with D = 128:

@@ -3,11 +3,11 @@
 // The forward's pass with twice the operands: tz = scale (tq k^T + q tk^T) + features, and a second accumulator T beside A = sum
 // e v. T is kept centred on the running tlse of the keys so far (r), so nothing large cancels at the end; when r moves by d, T -=
 // d A.
-// FLOPs: 2 (3 D + 3 Dv) per score; an absent tangent drops its products. 79 GF/s where the forward has 75 to 84 (see
-// forward.cpp).
+// FLOPs: 2 (3 D + 3 Dv) per score; an absent tangent drops its products. 79 GF/s where the forward has 75 to 84 (machine:
+// forward.cpp; 2026-11-21, f097e820).
 //
 // GF/s of one core for bfloat16, S = 512, D = 64, six products counted: all products in float32 89; logits by pairs, without
-// extra rounding, 108.
+// extra rounding, 108 (2026-11-22, a7aca047; machine: forward.cpp).
 
 #include "deckle/kernels/cpu/simd/targets.h"
 

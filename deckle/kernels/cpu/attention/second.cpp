@@ -5,7 +5,7 @@
 //
 // Two passes: the JVP (jvp.cpp) for out, tout and tlse, unrounded, hence Delta and tDelta; then one key-stationary pass shaped as
 // the backward's. FLOPs: 2 (3 D + 3 Dv) + 2 (7 D + 3 Dv) per score, 2 Dv more for each product of tdout; absent tangents drop
-// theirs. 85 GF/s where the backward has 86 (see backward.cpp).
+// theirs. 85 GF/s where the backward has 86 (machine and commit of backward.cpp).
 
 #include "deckle/kernels/cpu/simd/targets.h"
 

@@ -1,7 +1,7 @@
 // Products that no engine is called for.                                             c[m, n] = a[m, k] b[k, n]
 //
 //   small     up to kSmall multiplications, or k <= kFlat: an engine's call, its search for a compiled tile and the signals that
-//             wait meanwhile take 0.7 us, an 8 x 8 product 30 ns
+//             wait meanwhile take many times an 8 x 8 product's time
 //   a vector  m = 1 or n = 1: bounded by reading the matrix, 4 bytes for 2 FLOPs; an engine packs it first, and so reads it
 //   twice;
 //             bfloat16 is widened on the way

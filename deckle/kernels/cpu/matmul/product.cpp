@@ -7,7 +7,7 @@
 // The partition is a function of M, N, K and batch alone: tiles of up to 512 x 1,024, smaller ones where there would be too few
 // for all threads, whole K up to 1,024, longer K in chunks of 1,024 summed in ascending order. So results are bit-equal for any
 // number of threads. Row and chunk remainders are cut at multiples of 64: ragged batches bring a new row count at every step,
-// and this bounds the distinct shapes that oneDNN compiles (0.2 ms each) to 8 + 63 per dim. Products of many shapes
+// and this bounds the distinct shapes that oneDNN compiles (slowly) to 8 + 63 per dim. Products of many shapes
 // (multiply_each, where N, K or a stride differs) have no such bound: there float32 goes to OpenBLAS, and bfloat16 too,
 // widened.
 

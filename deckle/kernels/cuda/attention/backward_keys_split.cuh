@@ -13,7 +13,7 @@
 // Instances: D = 192, 256 and 192/128 (backward_config.cuh).
 //
 // clang-format off
-// Ladder. TFLOP/s of the whole backward by 10 M N D, bf16, H200:
+// Ladder. TFLOP/s of the whole backward by 10 M N D, bf16, H200, 2026-11-21, 3b7c110d (rung 4: 2026-11-23, 2748c468):
 // S = 4k, one run each (attention_backward_timing)                     D = 256   D = 192   192/128
 //   1  each warpgroup computes S^T and P^T for itself (5 products)     395-397   377-384   371
 //   2  P^T through shared memory, the next tile's product first        400-402   408-413   431-434

@@ -5,7 +5,7 @@
 // transposed: 10 KB for 128 clocks of products.
 //
 // Instances: D = 256. S = 4k: the whole backward 541 and 542 TFLOP/s, 443 and 447 with query_gradients in its place (H200, one
-// run of attention_backward_timing).
+// run of attention_backward_timing; 2026-11-23, 2748c468).
 #pragma once
 
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
