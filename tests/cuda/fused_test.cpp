@@ -69,6 +69,54 @@ TEST(CudaFused, ASumAndItsLayerNorm) {
   }
 }
 
+TEST(CudaFused, WeightsOfFloat32BesideHalves) {
+  NEEDS_GPU();
+  manual_seed(6);
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    for (const int64_t n : {6, 8, 264, 768, 1000, 1024, 1032}) {
+      for (const int64_t rows : {1, 9, 300}) {
+        SCOPED_TRACE(testing::Message() << name(dtype) << " [" << rows << ", " << n << "]");
+        const Tensor x = drawn({rows, n}, dtype), z = drawn({rows, n}, dtype), g = drawn({rows, n}, dtype),
+                     c = drawn({rows, n}, dtype);
+        const Tensor weights[] = {drawn({n}, dtype), drawn({n}, DType::float32), drawn({n}, DType::float32)};
+        const auto run = [&](DType type, DType of_weights, Device device) {
+          std::vector<Tensor> in = {leaf(x, type, device), leaf(z, type, device)};
+          for (const Tensor& weight : weights) in.push_back(leaf(weight, in.size() == 2 ? type : of_weights, device));
+          const auto [y, sum] = add_layer_norm(in[0], in[1], in[2], in[3], in[4], 1e-3);
+          backward({y, sum}, {.grad_outputs = {g.to(y.dtype()).to(device), c.to(sum.dtype()).to(device)}});
+          std::vector<Tensor> out = {y.detach(), sum.detach()};
+          for (const Tensor& leaf_of : in) out.push_back(leaf_of.grad());
+          return out;
+        };
+        const std::vector<Tensor> got = run(dtype, DType::float32, Device::cuda()),
+                                  expected = run(DType::float64, DType::float64, Device());
+        for (size_t i = 0; i < got.size(); ++i) EXPECT_LT(distance(got[i], expected[i]), tolerance(dtype)) << "of result " << i;
+      }
+    }
+  }
+}
+
+TEST(CudaFused, ASumsRowsWhoseFirstElementIsFarFromTheOthers) {
+  NEEDS_GPU();
+  manual_seed(7);
+  for (const DType dtype : {DType::bfloat16, DType::float16, DType::float32}) {
+    for (const int64_t n : {264, 512, 768}) {
+      const Tensor far = zeros({40, n}, DType::float64);
+      far.slice(1, 0, 1).copy_(full({40, 1}, 500.0, DType::float64));
+      const Tensor x = (drawn({40, n}, dtype) + far).to(dtype).to(DType::float64), z = drawn({40, n}, dtype),
+                   g = drawn({40, n}, dtype);
+      const auto run = [&](DType type, Device device) {
+        const Tensor a = leaf(x, type, device), b = leaf(z, type, device), none;
+        const Tensor y = std::get<0>(add_layer_norm(a, b, none, none, none, 1e-5));
+        y.backward(g.to(type).to(device));
+        return std::vector<Tensor>{a.grad(), b.grad()};
+      };
+      const std::vector<Tensor> got = run(dtype, Device::cuda()), expected = run(DType::float64, Device());
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_LT(distance(got[i], expected[i]), tolerance(dtype)) << name(dtype) << n;
+    }
+  }
+}
+
 TEST(CudaFused, ASumsRowsFarFromZeroHugeAndTiny) {
   NEEDS_GPU();
   for (const double scale : {1e-18, 1.0, 1e18}) {

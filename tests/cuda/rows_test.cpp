@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <random>
@@ -147,6 +148,110 @@ TEST(CudaRows, NormsBackward) {
   check(
       "many rows", [](const Tensor& x, const Tensor& y) { return std::get<1>(layer_norm_backward(x, y, {}, 1e-5)); },
       {{5000, 96}}, false, 8);
+}
+
+TEST(CudaRows, NormsBackwardOfRowsWhoseFirstElementIsFarFromTheOthers) {
+  NEEDS_CUDA_KERNELS();
+  for (const DType dtype : kTypes) {
+    for (const int64_t n : {64, 768, 1000, 4096}) {
+      for (const double first : {40.0, -3000.0}) {
+        const Tensor g = values(9, n, dtype, 3, false), drawn = values(9, n, DType::float64, 4, false);
+        std::vector<double> numbers = drawn.to_vector<double>();
+        for (int64_t row = 0; row < 9; row += 2) numbers[static_cast<size_t>(row * n)] = first;
+        const Tensor x = tensor(numbers).view({9, n}).to(dtype).to(DType::float64), w = values(1, n, dtype, 5, false).view({n});
+        const auto on_gpu = [&](const Tensor& t) { return t.to(dtype).to(Device::cuda()); };
+        const auto [dx, dw, db] = layer_norm_backward(on_gpu(g), on_gpu(x), on_gpu(w), 1e-5);
+        const auto [dx_expected, dw_expected, db_expected] = layer_norm_backward(g, x, w, 1e-5);
+        EXPECT_LE(distance(dx, dx_expected), 8 * tolerance(dtype)) << name(dtype) << " " << n << " " << first;
+        EXPECT_LE(distance(dw, dw_expected), 8 * tolerance(dtype)) << name(dtype) << " " << n << " " << first;
+        EXPECT_LE(distance(db, db_expected), 8 * tolerance(dtype)) << name(dtype) << " " << n << " " << first;
+      }
+    }
+  }
+}
+
+TEST(CudaRows, NormsBackwardWithLittleSharedMemory) {
+  NEEDS_CUDA_KERNELS();
+  const auto run = [](DType dtype, Device device) {
+    const auto to = [&](const Tensor& t) { return t.to(dtype).to(device); };
+    const Tensor g = values(70, 8192, DType::bfloat16, 3, false), x = values(70, 8192, DType::bfloat16, 4, false);
+    const Tensor w = values(1, 8192, DType::bfloat16, 5, false).view({8192});
+    const auto [dx, dw, db] = layer_norm_backward(to(g), to(x), to(w), 1e-5);
+    return std::vector<Tensor>{dx, dw, db};
+  };
+  const std::vector<Tensor> usual = run(DType::bfloat16, Device::cuda());
+  setenv("DECKLE_CUDA_SHARED_MEMORY", "65536", 1);  // two sums of doubles a column are 131,072 bytes
+  const std::vector<Tensor> little = run(DType::bfloat16, Device::cuda());
+  unsetenv("DECKLE_CUDA_SHARED_MEMORY");
+  const std::vector<Tensor> expected = run(DType::float64, Device());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_LE(distance(usual[i], expected[i]), 8 * tolerance(DType::bfloat16)) << i;
+    EXPECT_LE(distance(little[i], expected[i]), 8 * tolerance(DType::bfloat16)) << i;
+  }
+}
+
+TEST(CudaRows, SumsOfIntegersAreModuloTwoToThe64) {
+  NEEDS_CUDA_KERNELS();
+  const int64_t largest = std::numeric_limits<int64_t>::max();
+  for (const int64_t count : {3, 70001}) {
+    std::vector<int64_t> numbers(static_cast<size_t>(count), largest);
+    const auto expected = static_cast<int64_t>(static_cast<uint64_t>(largest) * static_cast<uint64_t>(count));
+    const Tensor x = tensor(numbers).to(Device::cuda());
+    EXPECT_EQ(sum(x).item<int64_t>(), expected);
+    const Tensor columns = x.view({count, 1}).expand({count, 33}).contiguous();
+    EXPECT_EQ(sum(columns, Ints{0}).to_vector<int64_t>(), std::vector<int64_t>(33, expected));
+  }
+}
+
+TEST(CudaRows, CopiesOfHalvesTurnedAndWidened) {
+  NEEDS_CUDA_KERNELS();
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    for (const auto& [rows, n] : std::vector<std::pair<int64_t, int64_t>>{
+             {128, 128}, {16, 8}, {8, 16}, {16, 16}, {24, 136}, {136, 24}, {264, 1000}, {1000, 264}, {257, 129}, {300, 72}}) {
+      const Tensor x = values(3 * rows, n, dtype, 7, true), gpu = x.to(dtype).to(Device::cuda());
+      SCOPED_TRACE(testing::Message() << name(dtype) << " [" << rows << ", " << n << "]");
+      const auto same = [](const Tensor& got, const Tensor& expected) { EXPECT_EQ(distance(got, expected), 0); };
+      same(gpu.t().contiguous(), x.t().contiguous());
+      same(gpu.view({3, rows, n}).transpose(1, 2).contiguous(), x.view({3, rows, n}).transpose(1, 2).contiguous());
+      same(gpu.view({3, rows, n}).permute({2, 0, 1}).contiguous(), x.view({3, rows, n}).permute({2, 0, 1}).contiguous());
+      same(gpu.slice(1, 8, n).t().contiguous(), x.slice(1, 8, n).t().contiguous());
+      const Tensor strided = zeros({n, 3 * rows + 8}, dtype, Device::cuda());
+      strided.slice(1, 0, 3 * rows).copy_(gpu.t());
+      same(strided.slice(1, 0, 3 * rows).contiguous(), x.t().contiguous());
+      same(strided.slice(1, 3 * rows, 3 * rows + 8).contiguous(), zeros({n, 8}, DType::float64));
+      same(gpu.to(DType::float32), x);
+      same(shifted(x, dtype, 1).to(DType::float32), x);
+      const Tensor flat = gpu.view({3 * rows * n});
+      same(flat.slice(0, 0, 3 * rows * n - 3).to(DType::float32), x.view({3 * rows * n}).slice(0, 0, 3 * rows * n - 3));
+    }
+  }
+}
+
+TEST(CudaRows, SmallProducts) {
+  NEEDS_CUDA_KERNELS();
+  const int64_t sizes[] = {1, 2, 7, 31, 32, 33, 63, 64, 65};
+  unsigned seed = 1;
+  for (const DType dtype : kTypes) {
+    for (const int64_t m : sizes) {
+      for (const int64_t n : sizes) {
+        for (const int64_t k : {int64_t{1}, int64_t{31}, int64_t{64}, int64_t{65}}) {
+          const Tensor a = values(m, k, dtype, ++seed, false), b = values(k, n, dtype, ++seed, false);
+          const Tensor bias = values(1, n, dtype, ++seed, false).view({n}), expected = mm(a, b);
+          const auto gpu = [&](const Tensor& t) { return t.to(dtype).to(Device::cuda()); };
+          const auto turned = [&](const Tensor& t) { return gpu(t.t().contiguous()).t(); };
+          SCOPED_TRACE(testing::Message() << name(dtype) << " " << m << " " << k << " " << n);
+          // Sums that cancel are as far off as those that do not.
+          const double cancelled = norm(a).item() * norm(b).item() / std::sqrt(static_cast<double>(m * n)) /
+                                   std::max(amax(abs(expected)).item(), 1e-30);
+          const double bound = (2 + cancelled) * tolerance(dtype);
+          EXPECT_LE(distance(mm(gpu(a), gpu(b)), expected), bound);
+          EXPECT_LE(distance(mm(turned(a), gpu(b)), expected), bound);
+          EXPECT_LE(distance(mm(gpu(a), turned(b)), expected), bound);
+          EXPECT_LE(distance(linear(gpu(a), gpu(b.t().contiguous()), gpu(bias)), expected + bias), 4 * bound);
+        }
+      }
+    }
+  }
 }
 
 TEST(CudaRows, NormsOfHugeTinyAndFarNumbers) {

@@ -91,9 +91,11 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
   const int64_t n = kind.n, first = (static_cast<int64_t>(blockIdx.x) * kWarps + warp) * each, end = min(first + each, rows);
   float of_sum[kItems] = {}, of_weight[kItems] = {}, of_bias[kItems] = {};
   typename S::Raw gradients[kVectors], values_in[kVectors], through[kVectors];
+  float next_start = 0;
   const auto fetch = [&](int64_t row) {
     P::fetch(g, row * n, n, gradients);
     P::fetch(s, row * n, n, values_in);
+    next_start = S::one(s, row * n, 0);
   };
   if (first < end) fetch(first);
   for (int64_t row = first; row < end; ++row) {
@@ -101,26 +103,20 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
     P::fetch(carried, row * n, n, through);
     P::decode(gradients, gradient);
     P::decode(values_in, values);
+    const float start = next_start;
     if (row + 1 < end) fetch(row + 1);
-    const Statistics<float> of = centre<S, 32, kItems>(team, s, row * n, kind, values);
+    float weights[kItems];
+    P::load_weight(weight.data, weight.dtype, n, weights, 1.0f);
+    float totals[2];
+    const Statistics<float> of = centre_with<S, 32, kItems>(
+        team, s, row * n, kind, start, [&](int k) { return gradient[k] * weights[k]; }, values, totals);
 #pragma unroll
     for (int k = 0; k < kItems; ++k) {
       values[k] = values[k] * of.scale + of.offset;
       of_weight[k] += gradient[k] * values[k];
       of_bias[k] += gradient[k];
+      gradient[k] *= weights[k];
     }
-    if (weight.data != nullptr) {
-#pragma unroll
-      for (int v = 0; v < kVectors; ++v) {
-        float row_of[kWidth] = {};
-        if (P::place(v * kWidth) < n) S::load_any(weight.data, weight.dtype, P::place(v * kWidth), row_of);
-#pragma unroll
-        for (int k = 0; k < kWidth; ++k) gradient[v * kWidth + k] *= row_of[k];
-      }
-    }
-    float totals[2] = {reduce::pairwise<kItems>([&](int k) { return gradient[k] * values[k]; }),
-                       reduce::pairwise<kItems>([&](int k) { return gradient[k]; })};
-    team.sums(totals);
     const float along = totals[0] * static_cast<float>(kind.inverse_n), rate = of.rate();
     const float plain = totals[1] * static_cast<float>(kind.inverse_n);
 #pragma unroll

@@ -7,9 +7,11 @@
 //   one: a block walks over rows and keeps    8 r + 4 w + 3 % for parts     0.193 ms (floor 0.187); the next row's loads are
 //   the sums of its columns                                                 in flight while this one is summed
 //   double across threads, a division each    the same                      bound by arithmetic: bfloat16 took as long
-//   four sums of a row of halves at once,     the same                      bfloat16 0.168 ms, 0.155 one after another:
-//   not three one after another                                             rejected, sums are a quarter of its instructions
+//   one round of sums over threads a row      the same                      bfloat16 0.155 ms with three, one after another
 // Sums over rows: float within 16 rows, double beyond, parts of blocks, whose number the shape decides, merged in order.
+#include <algorithm>
+#include <cstdlib>
+
 #include "deckle/kernels/cuda/norm/merge.cuh"
 #include "deckle/kernels/cuda/norm/statistics.cuh"
 
@@ -60,18 +62,23 @@ __global__ void __launch_bounds__(kThreads, sizeof(typename S::T) == 8 ? 1 : 512
   const int64_t n = kind.n;
   T weight[kItems], gradient[kItems], values[kItems];
   typename S::Raw next_gradient[Part::kVectors], next_values[Part::kVectors];
+  T next_first = 0;
   Part::load_weight(w.data, w.dtype, n, weight, T(1));
   const auto fetch = [&](int64_t row) {
     Part::fetch(g, row * n, n, next_gradient);
     Part::fetch(x, row * n, n, next_values);
+    if (kind.centred) next_first = S::one(x, row * n, 0);
   };
   fetch(blockIdx.x);
   int together = 0;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     Part::decode(next_gradient, gradient);
     Part::decode(next_values, values);
+    const T first = next_first;
     if (row + gridDim.x < rows) fetch(row + gridDim.x);
-    const Statistics<T> of = centre<S, kThreads, kItems>(team, x, row * n, kind, values);
+    T totals[2];
+    const Statistics<T> of = centre_with<S, kThreads, kItems>(
+        team, x, row * n, kind, first, [&](int k) { return gradient[k] * weight[k]; }, values, totals);
 #pragma unroll
     for (int k = 0; k < kItems; ++k) values[k] = values[k] * of.scale + of.offset;
     if (parts != nullptr) {
@@ -85,15 +92,10 @@ __global__ void __launch_bounds__(kThreads, sizeof(typename S::T) == 8 ? 1 : 512
         together = 0;
       }
     }
-#pragma unroll
-    for (int k = 0; k < kItems; ++k) gradient[k] *= weight[k];
-    T totals[2] = {reduce::pairwise<kItems>([&](int k) { return gradient[k] * values[k]; }),
-                   reduce::pairwise<kItems>([&](int k) { return gradient[k]; })};
-    team.sums(totals);
     const T along = totals[0] * static_cast<T>(kind.inverse_n), rate = of.rate();
     const T plain = kind.centred ? totals[1] * static_cast<T>(kind.inverse_n) : T(0);
 #pragma unroll
-    for (int k = 0; k < kItems; ++k) gradient[k] = rate * ((gradient[k] - plain) - values[k] * along);
+    for (int k = 0; k < kItems; ++k) gradient[k] = rate * ((gradient[k] * weight[k] - plain) - values[k] * along);
     Part::store(dx, row * n, 0, n, gradient);
   }
   if (parts == nullptr) return;
@@ -193,12 +195,13 @@ struct Backward {
   View weight_gradient, bias_gradient;
 
   cudaStream_t stream() const { return deckle::cuda::stream_handle(context.device); }
-  /// What a block of this device may have at most, in bytes.
+  /// What a block of this device may have at most, in bytes; DECKLE_CUDA_SHARED_MEMORY, for tests, if that is less.
   size_t shared_memory() const {
     int bytes = 0;
     deckle::cuda::check_call(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, context.device.index),
                              "a kernel");
-    return static_cast<size_t>(bytes);
+    const char* const cap = std::getenv("DECKLE_CUDA_SHARED_MEMORY");
+    return static_cast<size_t>(cap != nullptr ? std::min(bytes, std::atoi(cap)) : bytes);
   }
   bool sums() const { return weight_gradient.data != nullptr || bias_gradient.data != nullptr; }
 

@@ -140,4 +140,51 @@ __device__ Statistics<typename S::T> centre(Team<kThreads, typename S::T>& team,
   return of;
 }
 
+/// The same by one round of sums over the threads, together with those over the row of u xh, totals[0], and of u, totals[1]: the
+/// derivatives read all four. Distances are from the row's first element. Where the mean is more than two standard deviations
+/// from that, centre() is asked, so that squares lose three bits at most.
+template <class S, int kThreads, int kItems, typename U>
+__device__ Statistics<typename S::T> centre_with(Team<kThreads, typename S::T>& team, const Rows& rows, int64_t start,
+                                                 const Kind& kind, typename S::T first, const U& u, typename S::T (&x)[kItems],
+                                                 typename S::T (&totals)[2]) {
+  using Part = Tile<S, kThreads, kItems>;
+  using T = typename S::T;
+  const auto inverse_n = static_cast<T>(kind.inverse_n);
+  Statistics<T> of;
+  T squares, shift = 0;
+  bool near = true;
+  if (kind.centred) {
+    const int n = static_cast<int>(kind.n);
+#pragma unroll
+    for (int k = 0; k < kItems; ++k) x[k] = Part::place(k) < n ? x[k] - first : T(0);
+    T sums[4] = {
+        reduce::pairwise<kItems>([&](int k) { return u(k) * x[k]; }), reduce::pairwise<kItems>([&](int k) { return u(k); }),
+        reduce::pairwise<kItems>([&](int k) { return x[k] * x[k]; }), reduce::pairwise<kItems>([&](int k) { return x[k]; })};
+    team.sums(sums);
+    totals[0] = sums[0], totals[1] = sums[1];
+    shift = sums[3] * inverse_n;
+    squares = sums[2] - shift * sums[3];
+    near = shift * sums[3] <= T(4) * squares;
+    of.high = first;
+  } else {
+    T sums[2] = {reduce::pairwise<kItems>([&](int k) { return u(k) * x[k]; }),
+                 reduce::pairwise<kItems>([&](int k) { return x[k] * x[k]; })};
+    team.sums(sums);
+    totals[0] = sums[0], totals[1] = 0;
+    squares = sums[1];
+  }
+  if (near && ordinary(squares)) {
+    of.scale = inverse_root(static_cast<T>(squares * inverse_n + static_cast<T>(kind.eps)));
+    of.offset = -shift * of.scale;
+    totals[0] = totals[0] * of.scale + totals[1] * of.offset;
+    return of;
+  }
+  Part::load(rows, start, 0, kind.n, x, T(0));
+  of = centre<S, kThreads, kItems>(team, rows, start, kind, x);
+  totals[0] = reduce::pairwise<kItems>([&](int k) { return u(k) * (x[k] * of.scale + of.offset); });
+  totals[1] = reduce::pairwise<kItems>([&](int k) { return u(k); });
+  team.sums(totals);
+  return of;
+}
+
 }  // namespace deckle::kernels::cuda::norm

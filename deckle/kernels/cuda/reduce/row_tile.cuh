@@ -99,7 +99,7 @@ template <int kThreads, typename T>
 struct Team {
   static constexpr int kBlock = kThreads < 64 ? 256 : kThreads;  // threads of a block
   static constexpr int kWarps = kThreads / 32;
-  static constexpr int kValues = 2;  // at most, in one sum
+  static constexpr int kValues = 4;  // at most, in one sum
   using Shared = T[2][kValues][kWarps];
 
   Shared& shared;
