@@ -68,11 +68,57 @@ bool copy_pieces(const Context& context, const View& source, const View& target)
   return true;
 }
 
+/// Halves to float32, both from places aligned to 16 bytes: a thread writes 16 bytes beside those of its neighbour, so a warp
+/// whole sectors. 64 M elements took `vectors`, which writes 32 bytes a thread by two stores, 0.124 ms.
+template <typename E>
+__global__ void __launch_bounds__(kThreads) widened(const E* from, float* to, int64_t count) {
+  constexpr int kTogether = 4;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * (kThreads * kTogether) + threadIdx.x, whole = count / 4;
+  uint2 raw[kTogether];
+#pragma unroll
+  for (int u = 0; u < kTogether; ++u) {
+    if (first + u * kThreads < whole) raw[u] = reinterpret_cast<const uint2*>(from)[first + u * kThreads];
+  }
+#pragma unroll
+  for (int u = 0; u < kTogether; ++u) {
+    const float2 low = pointwise::decode<E>(raw[u].x), high = pointwise::decode<E>(raw[u].y);
+    if (first + u * kThreads < whole)
+      __stwb(reinterpret_cast<float4*>(to) + first + u * kThreads, make_float4(low.x, low.y, high.x, high.y));
+  }
+  const int64_t last = 4 * whole + threadIdx.x;
+  if (blockIdx.x == 0 && last < count) to[last] = static_cast<float>(from[last]);
+}
+
+/// False: not halves to float32, or not contiguous in one order.
+bool copy_widened(const Context& context, const View& source, const View& target) {
+  if ((source.dtype != DType::bfloat16 && source.dtype != DType::float16) || target.dtype != DType::float32) return false;
+  if (target.numel() == 0) return false;
+  const cpu::pointwise::Walk shape = cpu::pointwise::make_walk({&source, 1}, {&target, 1});
+  if (shape.dims != 1) return false;
+  for (const cpu::pointwise::Operand& each : {shape.operands[0], shape.operands[1]}) {
+    if (each.table != nullptr || each.strides[0] != 1 || reinterpret_cast<uintptr_t>(each.data) % 16 != 0) return false;
+  }
+  const deckle::cuda::DeviceGuard guard(context.device);
+  const int64_t count = shape.numel();
+  const auto blocks = static_cast<unsigned>((count + 16 * kThreads - 1) / (16 * kThreads));
+  const auto launch = [&]<typename E>(TypeTag<E>) {
+    widened<E><<<blocks, kThreads, 0, deckle::cuda::stream_handle(context.device)>>>(
+        reinterpret_cast<const E*>(shape.operands[0].data), reinterpret_cast<float*>(shape.operands[1].data), count);
+  };
+  if (source.dtype == DType::bfloat16)
+    launch(TypeTag<__nv_bfloat16>());
+  else
+    launch(TypeTag<__half>());
+  deckle::cuda::check_launch(context.device);
+  return true;
+}
+
 }  // namespace
 
 void copy(const Context& context, const View& source, const View& target) {
   if (copy_pieces(context, source, target)) return;
   if (pointwise::copy_transposed(context, source, target)) return;
+  if (copy_widened(context, source, target)) return;
   pointwise::run(pointwise::kernels_with_integers<SameFormula, 1>(), context, exact(source.dtype), {&source, 1}, {}, target);
 }
 
