@@ -156,10 +156,19 @@ __device__ __forceinline__ void store_shared_quad(uint32_t address, float a, flo
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(a), "f"(b), "f"(c), "f"(d) : "memory");
 }
 
-/// Waits until the kernels this launch depends on have finished; returns at once without the launch attribute.
-__device__ __forceinline__ void wait_for_dependencies() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+/// Waits until the kernels this launch depends on have finished; returns at once without the launch attribute, or before compute
+/// capability 9.0.
+__device__ __forceinline__ void wait_for_dependencies() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 /// Lets a dependent kernel start its prologue once every block has said so or ended.
-__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 
 }  // namespace deckle::kernels::cuda::arch

@@ -21,6 +21,7 @@
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cuda/reduce/behind.cuh"
 #include "deckle/kernels/cuda/reduce/columns.cuh"
 #include "deckle/kernels/cuda/reduce/vector_rows.cuh"
 
@@ -62,6 +63,7 @@ template <class R, typename T, int kThreads>
 __global__ void __launch_bounds__(256) rows_kernel(const __grid_constant__ Problem problem, R reduction, typename R::Acc* parts) {
   using Acc = typename R::Acc;
   __shared__ alignas(alignof(Acc)) char memory[256 * sizeof(Acc)];
+  if (problem.parts > 1) arch::launch_dependents();
   const int64_t unit = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / kThreads;
   const int64_t row = unit / problem.parts, part = unit % problem.parts;
   const bool inside = row < problem.rows;
@@ -107,6 +109,7 @@ __global__ void __launch_bounds__(256)
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) / kThreads;
   const int count = static_cast<int>(problem.parts), lane = static_cast<int>(threadIdx.x) % kThreads;
   Acc acc = reduction.start();
+  arch::wait_for_dependencies();
   if (row < problem.rows) {
     const int each = (count + kThreads - 1) / kThreads;  // a lane takes neighbouring parts
     take_loads<8>(
@@ -217,9 +220,9 @@ void run(const R& reduction, const Context& context, const View& self, std::span
     rows_kernel<R, T, 256><<<blocks_of(problem.rows * problem.parts, 1), 256, 0, stream>>>(problem, reduction, parts);
   }
   if (problem.parts > 256)
-    parts_kernel<R, 256><<<blocks_of(problem.rows, 1), 256, 0, stream>>>(problem, reduction, parts);
+    launch_behind(&parts_kernel<R, 256>, blocks_of(problem.rows, 1), 256, context.device, stream, problem, reduction, parts);
   else if (problem.parts > 1)
-    parts_kernel<R, 32><<<blocks_of(problem.rows, 8), 256, 0, stream>>>(problem, reduction, parts);
+    launch_behind(&parts_kernel<R, 32>, blocks_of(problem.rows, 8), 256, context.device, stream, problem, reduction, parts);
   deckle::cuda::check_launch(context.device);
 }
 
