@@ -14,6 +14,7 @@
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/kernels/cuda/matmul/cublaslt.h"
+#include "deckle/kernels/cuda/matmul/small_product.h"
 #include "deckle/kernels/cuda/pointwise/copy.h"
 
 namespace deckle::kernels::cuda {
@@ -242,6 +243,7 @@ void run(const Context& context, DType dtype, const Matrices& a, const Matrices&
 void product(const Context& context, DType dtype, const Matrices& a, const Matrices& b, const Matrices& result, int64_t batch,
              const void* bias, bool accumulates) {
   if (batch == 0 || result.rows == 0 || result.columns == 0) return;
+  if (batch == 1 && small_product(context, dtype, a, b, result, bias, accumulates)) return;
   run(context, dtype, a, b, result, batch, bias, accumulates);
 }
 
