@@ -131,12 +131,13 @@ __global__ void __launch_bounds__(kThreads) flat(const __grid_constant__ Walk<N 
   for (int u = 0; u < kVectors; ++u) {
     const int64_t vector = first + u * kThreads;
     int64_t in_row = vector;
-    if (walk.dims == 2) in_row -= int64_t{walk.divisors[0].quotient(static_cast<uint32_t>(vector))} * walk.divisors[0].divisor;
+    if (N > 1 && walk.dims == 2)
+      in_row -= int64_t{walk.divisors[0].quotient(static_cast<uint32_t>(vector))} * walk.divisors[0].divisor;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       const Operand& operand = walk.operands[i];
       if (vector >= walk.count || operand.is_number) continue;
-      const bool one_row = walk.dims == 2 && operand.strides[1] == 0;
+      const bool one_row = N > 1 && walk.dims == 2 && operand.strides[1] == 0;
       raw[u][i] = reinterpret_cast<const uint4*>(operand.data)[one_row ? in_row : vector];
     }
   }

@@ -52,7 +52,7 @@ Flat flat_of(const Kernels& kernels, const AnyWalk& walk, DType compute, int ope
   const DType dtype = walk.operands[operands - 1].dtype;
   const bool served = dtype == DType::float32 || dtype == DType::bfloat16;
   if (!served || compute != DType::float32 || walk.dims > 2 || walk.count < kFlatFrom) return {};
-  if (walk.dims == 2 && (!walk.small || walk.inner % (16 / item_size(dtype)) != 0)) return {};
+  if (walk.dims == 2 && (operands == 2 || !walk.small || walk.inner % (16 / item_size(dtype)) != 0)) return {};
   for (int i = 0; i < operands; ++i) {
     const Operand& operand = walk.operands[i];
     if (operand.is_number) continue;
