@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "deckle/core/cuda/capture.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/cuda/uses.h"
@@ -19,10 +20,20 @@ struct Copy {
   std::unique_ptr<Block> block;
 };
 
+/// What kernels made of an array.
+struct Product {
+  Device device;
+  std::vector<int64_t> key;
+  std::unique_ptr<Block> block;
+};
+
 struct Array {
   int64_t count = 0;
   std::vector<Copy> copies;
+  std::vector<Product> products;
 };
+
+constexpr size_t kMostProducts = 16;  // of one array
 
 /// Leaked on purpose: shapes in static storage are dropped after it would be gone.
 struct Mirrors {
@@ -76,6 +87,24 @@ const int64_t* mirrored(const int64_t* host, Device device) {
   auto block = std::make_unique<Block>(bytes, device);
   copy_bytes(block->as<void>(), device, host, {}, bytes);
   return copies.emplace_back(Copy{device, std::move(block)}).block->as<int64_t>();
+}
+
+const void* made_of(const int64_t* host, Device device, std::span<const int64_t> key, int64_t bytes,
+                    const std::function<void(void*)>& make) {
+  Mirrors& all = mirrors();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.arrays.find(host);
+  if (found == all.arrays.end() || bytes == 0) return nullptr;
+  std::vector<Product>& products = found->second.products;
+  for (const Product& each : products) {
+    if (each.device != device || !std::ranges::equal(each.key, key)) continue;
+    use(each.block->as<void>(), device);
+    return each.block->as<void>();
+  }
+  if (capturing() || products.size() >= kMostProducts) return nullptr;
+  auto block = std::make_unique<Block>(bytes, device);
+  make(block->as<void>());
+  return products.emplace_back(Product{device, {key.begin(), key.end()}, std::move(block)}).block->as<void>();
 }
 
 }  // namespace deckle::cuda

@@ -16,7 +16,9 @@
 #include "deckle/kernels/args/generated/attention.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cuda/attention/backward.h"
+#include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/forward.h"
+#include "deckle/kernels/cuda/attention/plan.h"
 #include "deckle/kernels/cuda/attention/portable.h"
 #include "deckle/kernels/cuda/attention/portable_decode.h"
 #include "deckle/kernels/cuda/attention/second_backward.h"
@@ -96,7 +98,7 @@ class Uploads {
 class Call {
  public:
   Call(const Context& context, const AttentionInputsView& x, const AttentionPlan& plan)
-      : uploads_(context), dropout_key_(context, plan.problem.dropout) {
+      : context_(context), uploads_(context), dropout_key_(context, plan.problem.dropout) {
     const AttentionProblem& p = plan.problem;
     const bool dense = is_dense(p);
     const int64_t rows = dense ? common_length(p.q_offsets, p.sequences) : 0;
@@ -154,6 +156,28 @@ class Call {
   CudaAttentionPlane gradient_of_bias(const View& gradient) const { return plane_of(gradient, bias_offsets_); }
   CudaAttentionProblem& problem() { return problem_; }
 
+  /// The lists of tiles, which depend on the lengths alone, made once for all layers and passes over one ragged shape; null where
+  /// a launch makes its own: rows and keys are of two shapes, keys have lengths, or scores are more than scale q k.
+  const void* shared_lists(const AttentionProblem& p, cudaStream_t stream) const {
+    const AttentionSizes& sizes = problem_.sizes;
+    if (!sizes.ragged() || !p.known() || p.q_offsets != p.k_offsets || p.k_lengths != nullptr ||
+        attention::has_features(problem_))
+      return nullptr;
+    const int64_t key[] = {sizes.batch,
+                           sizes.heads,
+                           sizes.kv_heads,
+                           sizes.head_dim,
+                           sizes.value_dim,
+                           sizes.query_rows,
+                           sizes.key_rows,
+                           problem_.mask.left,
+                           problem_.mask.right,
+                           problem_.mask.bottom_right,
+                           static_cast<int64_t>(problem_.element)};
+    return deckle::cuda::made_of(p.q_offsets, context_.device, key, attention_plan_bytes(problem_),
+                                 [&](void* memory) { attention_make_plan(problem_, memory, stream); });
+  }
+
  private:
   /// The boolean mask, as far as sequences reach into it.
   CudaAttentionPlane bytes_of(const AttentionProblem& p) {
@@ -178,6 +202,7 @@ class Call {
            common_length(p.k_offsets, p.sequences) >= 0;
   }
 
+  const Context& context_;
   Uploads uploads_;
   DropoutKey dropout_key_;
   const int64_t* bias_offsets_ = nullptr;
@@ -260,6 +285,7 @@ void attention_forward(const Context& context, const AttentionInputsView& x, con
     }
     if (!asks(*plan, AttentionPass::forward, AttentionKernel::hopper) || !attention_forward_why_not(problem).empty())
       return portable_attention_forward(problem, stream);
+    problem.plan = call.shared_lists(plan->problem, stream);
     const Workspace workspace(problem, attention_forward_workspace_bytes(problem), context);
     attention_forward(problem, stream);
   });
@@ -381,6 +407,7 @@ void attention_backward(const Context& context, const AttentionOutputsView& y_gr
     }
     const bool hopper =
         asks(*plan, AttentionPass::backward, AttentionKernel::hopper) && attention_backward_why_not(backward).empty();
+    if (hopper) backward.problem.plan = call.shared_lists(plan->problem, stream);
     const Workspace workspace(
         backward.problem,
         hopper ? attention_backward_workspace_bytes(backward) : portable_attention_backward_workspace_bytes(backward), context);
