@@ -1,6 +1,6 @@
 // One matrix product tile by a single-threaded oneDNN matmul primitive.            c[m, n] = a[m, k] b[k, n]
 //
-// A primitive is compiled for one shape (about 0.2 ms), so each thread caches its own. They are created with a user scratchpad: a
+// A primitive is compiled for one shape, slowly, so each thread caches its own. They are created with a user scratchpad: a
 // primitive with oneDNN's own scratchpad gives wrong results when two threads run it. Neither the shape of the primitive nor its
 // blocking may depend on the number of threads, so both creation and execution happen under SingleThread.
 //
