@@ -194,6 +194,29 @@ class Figures(Folder):
         self.assertIn("Older than the code it measures:** 1 commit since", (self.root / "docs/performance.md").read_text())
 
 
+class Pairs(Folder):
+    def test_lines_of_the_program_become_rows(self):
+        lines = ("float32    D64  S512             0.123 ms    62.5 TFLOP/s\n"
+                 "  backward D64  S2048 causal     1.000 ms    75.5 TFLOP/s\n"
+                 "tangents   D128 S16384           2.000 ms   605.7 TFLOP/s\n"
+                 "  second   D128 S16384 causal    3.000 ms   297.8 TFLOP/s (of 16 products; 27 are done)\n")
+        program = self.write("bin/timing", f"#!/bin/sh\nprintf '%s' '{lines}'\n")
+        smi = self.write("bin/nvidia-smi", "#!/bin/sh\necho 'NVIDIA H200, 580'\n")
+        program.chmod(0o755), smi.chmod(0o755)
+        code = ("import pathlib, runpy, sys; from harness import report; report.RESULTS = pathlib.Path(sys.argv[1])\n"
+                "report.OTHERS_ALLOWED = 1\nreport.write.__defaults__ = (1,)\n"
+                "sys.argv[1:] = sys.argv[2:]\n"
+                f"runpy.run_path({str(ROOT / 'benchmarks/attention_cuda/pairs.py')!r}, run_name='__main__')\n")
+        done = subprocess.run([sys.executable, "-c", code, self.root, program], capture_output=True, text=True, env={
+            **os.environ, "PYTHONPATH": str(ROOT / "benchmarks"), "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        kept = json.loads((self.root / "attention_cuda_pairs.json").read_text())
+        self.assertEqual([(row["case"], row["direction"], row["tflops"]) for row in kept["rows"]], [
+            ("float32 D64 S512", "forward", 62.5), ("float32 D64 S2048 causal", "backward", 75.5),
+            ("bf16 D128 S16384", "forward mode", 605.7), ("bf16 D128 S16384 causal", "second order", 297.8)])
+        self.assertTrue(kept["machine"].startswith("NVIDIA H200, driver 580; "))
+
+
 class Run(Folder):
     def workloads(self, **scripts):
         for name, script in scripts.items():
