@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -30,7 +31,7 @@ PFN_cuTensorMapEncodeTiled_v12000 encode_function() {
 
 }  // namespace
 
-CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows) {
+void make_tensor_map(const TensorMapShape& shape, int box_rows, void* map) {
   constexpr int64_t kBytes = 2;
   auto* base = static_cast<char*>(shape.data);
   // The driver accepts no empty dim, and wants 16 bytes of strides that are never used, too.
@@ -48,9 +49,9 @@ CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows) {
   }
   const cuuint32_t box[4] = {64, static_cast<cuuint32_t>(box_rows), 1, 1};
   const cuuint32_t element_strides[4] = {1, 1, 1, 1};
-  CUtensorMap map{};
-  const CUresult result = encode_function()(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, base, sizes, strides, box, element_strides,
-                                            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+  CUtensorMap made{};
+  const CUresult result = encode_function()(&made, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, base, sizes, strides, box,
+                                            element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     throw std::runtime_error("attention: the copy engine refuses a tensor of " + std::to_string(shape.batch) + " x " +
@@ -59,7 +60,7 @@ CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows) {
                              ", " + std::to_string(shape.row_stride) + ", " + std::to_string(shape.head_stride) +
                              " (the address must be a multiple of 16 bytes and each stride of 8 elements)");
   }
-  return map;
+  std::memcpy(map, &made, sizeof made);
 }
 
 }  // namespace deckle::kernels::cuda::tile

@@ -22,7 +22,14 @@ struct TensorMapShape {
 /// the start are not clipped. The map's base lies as far before the tensor as the tensor is long.
 ///
 /// Strides of dims with more than one element must be positive. Throws std::runtime_error with the failing shape if the driver
-/// refuses it.
-CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows);
+/// refuses it. `map` is the memory of a CUtensorMap, of any alignment: compilers place temporaries of that type, which asks for
+/// 128 bytes, at less, and with AVX others store to them as if they were aligned.
+void make_tensor_map(const TensorMapShape& shape, int box_rows, void* map);
+
+inline CUtensorMap make_tensor_map(const TensorMapShape& shape, int box_rows) {
+  CUtensorMap map;
+  make_tensor_map(shape, box_rows, &map);
+  return map;
+}
 
 }  // namespace deckle::kernels::cuda::tile
