@@ -14,15 +14,11 @@
 namespace deckle::kernels::cuda::reduce {
 
 /// Neighbouring rows by neighbouring threads: kWidth rows each, as one vector of at most 16 bytes a load where that is possible,
-/// and kColumnDepth elements of a row at once in a block; four loads in flight each, of bfloat16 eight.
+/// and kColumnDepth elements of a row at once in a block; four loads in flight each.
 constexpr int kColumnThreads = 32, kColumnDepth = 8, kColumnLoads = 4;
 
-/// Of bfloat16, which shifts decode, where a sum is one number: more loads, in three blocks a multiprocessor.
-template <class R, class Columns>
-inline constexpr bool kManyLoads = Columns::kShifts && sizeof(typename R::Acc) <= 8;
-
 template <class R, typename T, class Columns>
-__global__ void __launch_bounds__(256, kManyLoads<R, Columns> ? 3 : 1)
+__global__ void __launch_bounds__(256)
     columns_kernel(const __grid_constant__ Problem problem, R reduction, typename R::Acc* parts) {
   using Acc = typename R::Acc;
   constexpr int kWidth = Columns::kWidth;
@@ -39,7 +35,7 @@ __global__ void __launch_bounds__(256, kManyLoads<R, Columns> ? 3 : 1)
   if (inside) {
     const int64_t start = problem.kept.offset(row), begin = part * problem.part_length,
                   end = min(begin + problem.part_length, problem.length);
-    in_batches<kManyLoads<R, Columns> ? 2 * kColumnLoads : kColumnLoads>(
+    in_batches<kColumnLoads>(
         begin + threadIdx.y, end, kColumnDepth,
         [&](int64_t i) {
           Loaded<typename Columns::V, kWidth> loaded;
@@ -83,7 +79,7 @@ template <typename T>
 struct OneColumn {
   using V = T;
   static constexpr int kWidth = 1;
-  static constexpr bool kHalves = false, kShifts = false;
+  static constexpr bool kHalves = false;
   __device__ static void load(const Problem& problem, int64_t at, T (&x)[1]) {
     x[0] = pointwise::load<T>(problem.data, problem.dtype, at);
   }
@@ -93,7 +89,7 @@ template <typename E>
 struct Columns {
   using V = std::conditional_t<sizeof(E) == 8, double, float>;
   static constexpr int kWidth = 16 / sizeof(E);
-  static constexpr bool kHalves = sizeof(E) == 2, kShifts = std::is_same_v<E, __nv_bfloat16>;
+  static constexpr bool kHalves = sizeof(E) == 2;
   __device__ static void load(const Problem& problem, int64_t at, V (&x)[kWidth]) {
     const E* const from = static_cast<const E*>(problem.data) + at;
     if constexpr (sizeof(E) == 2) {
