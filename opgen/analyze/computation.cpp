@@ -5,7 +5,7 @@
 
 namespace opgen {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 Computation::Computation(const ExprPtr& expr, const PlaceOf& place_of, const Functions& functions) {
   Known known;
@@ -37,9 +37,9 @@ size_t Computation::add_literal(const std::string& text) {
 
 size_t Computation::add(const ExprPtr& expr, const std::function<size_t(const std::string&)>& name, const Functions& functions,
                         Known& known) {
-  if (expr->is(Kind::name)) return name(expr->text);
+  if (expr->is(ExprKind::name)) return name(expr->text);
   if (const auto found = known.find(expr.get()); found != known.end()) return found->second;
-  if (expr->is(Kind::number)) return known[expr.get()] = add_literal(expr->text);
+  if (expr->is(ExprKind::number)) return known[expr.get()] = add_literal(expr->text);
   std::vector<size_t> args;
   for (const ExprPtr& argument : expr->args) args.push_back(add(argument, name, functions, known));
   Step step;
@@ -47,7 +47,7 @@ size_t Computation::add(const ExprPtr& expr, const std::function<size_t(const st
   if (args.size() > 1) step.b = args[1];
   if (args.size() > 2) step.c = args[2];
   const auto function = functions.find(expr->text);
-  const bool call = expr->is(Kind::call), declared = call && function != functions.end();
+  const bool call = expr->is(ExprKind::call), declared = call && function != functions.end();
   if (declared && function->second.means) {
     const std::vector<std::string>& parameters = function->second.parameters;
     Known own;
@@ -60,9 +60,9 @@ size_t Computation::add(const ExprPtr& expr, const std::function<size_t(const st
     return known[expr.get()] = add(function->second.means, parameter, functions, own);
   }
   const bool foreign = declared && !function->second.home.is_deckle();
-  if ((expr->is(Kind::conditional) || expr->is_call("where")) && args.size() == 3) {
+  if ((expr->is(ExprKind::conditional) || expr->is_call("where")) && args.size() == 3) {
     step.kind = Step::Kind::choice;
-  } else if ((call || expr->is(Kind::unary) || expr->is(Kind::binary)) && !foreign) {
+  } else if ((call || expr->is(ExprKind::unary) || expr->is(ExprKind::binary)) && !foreign) {
     step.one = args.size() == 1 ? function_of_one(expr->text) : nullptr;
     step.two = args.size() == 2 ? function_of_two(expr->text) : nullptr;
     if (step.one || step.two) step.kind = step.one ? Step::Kind::one : Step::Kind::two;

@@ -15,7 +15,7 @@
 namespace opgen {
 namespace {
 
-using Kind = Term::Kind;
+using TermKind = Term::Kind;
 using What = Symbol::What;
 
 constexpr size_t kMaxStates = 512;
@@ -32,30 +32,32 @@ Operator swap_sides(Operator operation) {
 
 /// The literal that a term is, through conversions and a sign; nullptr if it is none.
 std::optional<std::string> literal_of(const Term& term) {
-  if (term.is(Kind::literal)) return term.text;
-  if (term.is(Kind::conversion)) return literal_of(*term.arguments[0]);
-  if (!term.is(Kind::operation) || term.operation != Operator::negate) return std::nullopt;
+  if (term.is(TermKind::literal)) return term.text;
+  if (term.is(TermKind::conversion)) return literal_of(*term.arguments[0]);
+  if (!term.is(TermKind::operation) || term.operation != Operator::negate) return std::nullopt;
   const std::optional<std::string> positive = literal_of(*term.arguments[0]);
   return positive ? std::optional("-" + *positive) : std::nullopt;
 }
 
 bool is_count(const Term& term) {
-  if (term.is(Kind::conversion)) return is_count(*term.arguments[0]);
+  if (term.is(TermKind::conversion)) return is_count(*term.arguments[0]);
   static const std::set<Property> kCounts = {Property::size,   Property::dim,        Property::numel,
                                              Property::length, Property::components, Property::rows};
-  return term.is(Kind::property) && kCounts.count(term.property);
+  return term.is(TermKind::property) && kCounts.count(term.property);
 }
 
-bool is_whole(const Term& term) { return term.is(Kind::conversion) ? is_whole(*term.arguments[0]) : term.type.is(Base::integer); }
+bool is_whole(const Term& term) {
+  return term.is(TermKind::conversion) ? is_whole(*term.arguments[0]) : term.type.is(Base::integer);
+}
 
 /// Whether it is made of dtypes alone: whether they are floating, or equal.
 bool is_of_dtypes(const Term& term, const Block& formula) {
   const Term& value = without_lets(term, formula);
-  if (value.is(Kind::helper)) return value.helper->schema.name == "floating" && is_of_dtypes(*value.arguments[0], formula);
-  if (value.is(Kind::operation))
+  if (value.is(TermKind::helper)) return value.helper->schema.name == "floating" && is_of_dtypes(*value.arguments[0], formula);
+  if (value.is(TermKind::operation))
     return (value.operation == Operator::equal || value.operation == Operator::not_equal) &&
            is_of_dtypes(*value.arguments[0], formula) && is_of_dtypes(*value.arguments[1], formula);
-  return value.type.is(Base::dtype) && (value.is(Kind::literal) || value.is(Kind::read) || value.is(Kind::property));
+  return value.type.is(Base::dtype) && (value.is(TermKind::literal) || value.is(TermKind::read) || value.is(TermKind::property));
 }
 
 }  // namespace
@@ -63,7 +65,7 @@ bool is_of_dtypes(const Term& term, const Block& formula) {
 std::string Conditions::text_of(const Term& term, const Block& formula) const {
   const auto part = [&](size_t i) { return text_of(*term.arguments[i], formula); };
   const auto operand = [&](size_t i) {
-    return without_lets(*term.arguments[i], formula).is(Kind::operation) ? "(" + part(i) + ")" : part(i);
+    return without_lets(*term.arguments[i], formula).is(TermKind::operation) ? "(" + part(i) + ")" : part(i);
   };
   const auto parts = [&](size_t first) {
     std::vector<std::string> texts;
@@ -71,29 +73,29 @@ std::string Conditions::text_of(const Term& term, const Block& formula) const {
     return "(" + join(texts) + ")";
   };
   switch (term.kind) {
-    case Kind::literal:
+    case TermKind::literal:
       return term.text;
-    case Kind::conversion:
+    case TermKind::conversion:
       return part(0);
-    case Kind::read:
+    case TermKind::read:
       if (term.reads(What::let)) return text_of_let(formula, term.symbol.index);
       if (term.reads(What::argument) || term.reads(What::primal)) return op_.schema.arguments[term.symbol.index].label();
       return term.symbol.name;
-    case Kind::property:
+    case TermKind::property:
       return operand(0) + "." + spelling(term.property) + parts(1);
-    case Kind::operation:
+    case TermKind::operation:
       if (term.arguments.size() == 1) return spelling(term.operation) + operand(0);
       return fmt::format("{} {} {}", operand(0), spelling(term.operation), operand(1));
-    case Kind::op:
+    case TermKind::op:
       return term.op->name() + parts(0);
-    case Kind::helper:
+    case TermKind::helper:
       return term.helper->schema.name + parts(0);
-    case Kind::wants:
-    case Kind::has_tangent:
-      return fmt::format("{}({})", term.is(Kind::wants) ? "wants" : "has_t", op_.schema.arguments[term.symbol.index].label());
-    case Kind::list:
+    case TermKind::wants:
+    case TermKind::has_tangent:
+      return fmt::format("{}({})", term.is(TermKind::wants) ? "wants" : "has_t", op_.schema.arguments[term.symbol.index].label());
+    case TermKind::list:
       return parts(0);
-    case Kind::index:
+    case TermKind::index:
       return part(0) + (term.arguments.size() == 1 ? fmt::format("[{}]", term.position) : "[" + part(1) + "]");
     default:
       return "what stands at " + term.at.to_string();
@@ -112,7 +114,7 @@ std::string Conditions::text_of_let(const Block& formula, size_t let) const {
 
 /// Two values that are compared with each other stand in one order: their difference is compared with 0.
 std::optional<Conditions::Comparison> Conditions::comparison(const Term& term, const Block& formula) const {
-  if (!term.is(Kind::operation) || !is_comparison(term.operation)) return std::nullopt;
+  if (!term.is(TermKind::operation) || !is_comparison(term.operation)) return std::nullopt;
   const Term &a = without_lets(*term.arguments[0], formula), &b = without_lets(*term.arguments[1], formula);
   for (const bool swap : {false, true}) {
     const Term &of = swap ? b : a, &with = swap ? a : b;
@@ -134,7 +136,7 @@ std::optional<Conditions::Comparison> Conditions::comparison(const Term& term, c
 
 /// Of two written numbers, or of a value and itself, which holds or not whatever the state.
 std::optional<bool> Conditions::settled(const Term& term, const Block& formula) const {
-  if (!term.is(Kind::operation) || !is_comparison(term.operation)) return std::nullopt;
+  if (!term.is(TermKind::operation) || !is_comparison(term.operation)) return std::nullopt;
   const std::optional<std::string> a = literal_of(without_lets(*term.arguments[0], formula)),
                                    b = literal_of(without_lets(*term.arguments[1], formula));
   if (a && b) return compares(*a, term.operation, *b);
@@ -148,14 +150,14 @@ void Conditions::add(const Term& condition, const Block& formula) {
     if (added_.emplace(&formula, let).second) add(*formula.lets[let].value, formula);
     return;
   }
-  const bool logic = condition.is(Kind::operation) &&
+  const bool logic = condition.is(TermKind::operation) &&
                      (condition.operation == Operator::logical_not || condition.operation == Operator::logical_and ||
                       condition.operation == Operator::logical_or);
-  if (logic || condition.is(Kind::condition)) {
+  if (logic || condition.is(TermKind::condition)) {
     for (const TermPtr& part : condition.arguments) add(*part, formula);
     return;
   }
-  if (condition.is(Kind::literal) || settled(condition, formula)) return;
+  if (condition.is(TermKind::literal) || settled(condition, formula)) return;
   if (is_of_dtypes(condition, formula)) return add_dtypes(condition, formula);
   if (const std::optional<Comparison> asked = comparison(condition, formula)) {
     Asked& question = asked_[asked->of];
@@ -172,9 +174,9 @@ void Conditions::add(const Term& condition, const Block& formula) {
 
 void Conditions::add_dtypes(const Term& term, const Block& formula) {
   const Term& value = without_lets(term, formula);
-  if (value.is(Kind::literal)) {
+  if (value.is(TermKind::literal)) {
     if (std::find(dtypes_.begin(), dtypes_.end(), value.text) == dtypes_.end()) dtypes_.push_back(value.text);
-  } else if (value.is(Kind::helper) || value.is(Kind::operation)) {
+  } else if (value.is(TermKind::helper) || value.is(TermKind::operation)) {
     for (const TermPtr& part : value.arguments) add_dtypes(*part, formula);
   } else {
     asked_[text_of(value, formula)].dtype = true;
@@ -183,7 +185,7 @@ void Conditions::add_dtypes(const Term& term, const Block& formula) {
 
 std::string Conditions::dtype_in(const Term& term, const Block& formula, const State& state) const {
   const Term& value = without_lets(term, formula);
-  if (value.is(Kind::literal)) return value.text;
+  if (value.is(TermKind::literal)) return value.text;
   const auto found = state.find(text_of(value, formula));
   return found == state.end() ? "" : found->second;
 }
@@ -235,12 +237,12 @@ std::optional<bool> Conditions::holds(const Term& condition, Reading& reading) c
     const auto known = reading.holds.find(let);
     return known != reading.holds.end() ? known->second : (reading.holds[let] = holds(*formula.lets[let].value, reading));
   }
-  if (condition.is(Kind::literal)) return condition.text == "true";
-  if (condition.is(Kind::condition)) {
+  if (condition.is(TermKind::literal)) return condition.text == "true";
+  if (condition.is(TermKind::condition)) {
     const std::optional<bool> first = part(0);
     return first ? part(*first ? 1 : 2) : std::nullopt;
   }
-  if (condition.is(Kind::operation)) {
+  if (condition.is(TermKind::operation)) {
     if (condition.operation == Operator::logical_not) {
       const std::optional<bool> value = part(0);
       return value ? std::optional(!*value) : std::nullopt;
@@ -258,8 +260,8 @@ std::optional<bool> Conditions::holds(const Term& condition, Reading& reading) c
     std::vector<std::string> dtypes;
     for (const TermPtr& part : value.arguments) dtypes.push_back(dtype_in(*part, formula, state));
     if (std::count(dtypes.begin(), dtypes.end(), "")) return std::nullopt;
-    return value.is(Kind::helper) ? is_floating_dtype(dtypes[0])
-                                  : (dtypes[0] == dtypes[1]) == (value.operation == Operator::equal);
+    return value.is(TermKind::helper) ? is_floating_dtype(dtypes[0])
+                                      : (dtypes[0] == dtypes[1]) == (value.operation == Operator::equal);
   }
   const std::optional<Comparison> asked = comparison(condition, formula);
   const auto found = state.find(asked ? asked->of : text_of(condition, formula));
@@ -281,7 +283,7 @@ bool Conditions::evaluates(const Term& term, Reading& reading, const std::functi
     const auto known = reading.evaluates.find(let);
     return known != reading.evaluates.end() ? known->second : (reading.evaluates[let] = in(*reading.formula.lets[let].value));
   }
-  if (!term.is(Kind::condition))
+  if (!term.is(TermKind::condition))
     return std::any_of(term.arguments.begin(), term.arguments.end(), [&](const TermPtr& part) { return in(*part); });
   const std::optional<bool> first = holds(*term.arguments[0], reading);
   return (first.value_or(true) && in(*term.arguments[1])) || (!first.value_or(false) && in(*term.arguments[2]));

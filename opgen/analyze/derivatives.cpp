@@ -11,7 +11,7 @@
 namespace opgen {
 namespace {
 
-using Kind = Term::Kind;
+using TermKind = Term::Kind;
 using What = Symbol::What;
 
 /// What tells gradients and tangents apart in messages.
@@ -87,7 +87,7 @@ class OpDerivatives {
   void check_shape(const Rule& rule) const {
     for (size_t i = 0; i < rule.of.size(); ++i) {
       const bool alone = rule.of.size() == 1;
-      if (!alone && !rule.formula.value->is(Kind::tuple)) continue;
+      if (!alone && !rule.formula.value->is(TermKind::tuple)) continue;
       const Term& value = alone ? *rule.formula.value : *rule.formula.value->arguments[i];
       if (has_shape_of(value, rule.of[i], rule.formula)) continue;
       throw Problem(value.at, fmt::format("the gradient of '{0}' has the shape that the operands are broadcast to: write "
@@ -99,17 +99,17 @@ class OpDerivatives {
   bool has_shape_of(const Term& term, size_t input, const Block& formula) const {
     const auto of = [&](const TermPtr& part) { return has_shape_of(*part, input, formula); };
     switch (term.kind) {
-      case Kind::literal:
+      case TermKind::literal:
         return true;
-      case Kind::conversion:
+      case TermKind::conversion:
         return of(term.arguments[0]);
-      case Kind::read:
+      case TermKind::read:
         if (term.symbol.what == What::let) return of(formula.lets[term.symbol.index].value);
         return !term.type.is_tensor() || term.symbol.is(What::argument, input);
-      case Kind::condition:
+      case TermKind::condition:
         return of(term.arguments[1]) && of(term.arguments[2]);
-      case Kind::zeros:
-      case Kind::op:
+      case TermKind::zeros:
+      case TermKind::op:
         break;
       default:
         return !term.type.is_tensor();
@@ -119,7 +119,7 @@ class OpDerivatives {
       const Symbol* const sizes = sizes_of(let ? *formula.lets[argument->symbol.index].value : *argument);
       if (sizes != nullptr && sizes->is(What::argument, input)) return true;
     }
-    return term.is(Kind::op) && term.op->body == Op::Body::pointwise &&
+    return term.is(TermKind::op) && term.op->body == Op::Body::pointwise &&
            std::all_of(term.arguments.begin(), term.arguments.end(), of);
   }
 

@@ -8,7 +8,7 @@
 namespace opgen {
 namespace {
 
-using Kind = Term::Kind;
+using TermKind = Term::Kind;
 
 const std::set<std::string> kCopies = {"clone",      "contiguous", "expand", "expand_as", "to",  "full_like",
                                        "zeros_like", "ones_like",  "full",   "zeros",     "ones"};
@@ -20,16 +20,16 @@ bool is_of_elements(const Op& op) {
 
 /// Of one operand and nothing else, linear: neg, of a sum as of its terms.
 bool is_linear_alone(const Term& term) {
-  return term.is(Kind::op) && term.arguments.size() == 1 && term.op->body == Op::Body::pointwise && term.op->linear;
+  return term.is(TermKind::op) && term.arguments.size() == 1 && term.op->body == Op::Body::pointwise && term.op->linear;
 }
 
 /// Within the term and the lets that it reads; `outer`: around it stands nothing that sums could not be moved out of.
 const Term* beyond(const Term& term, const Block& formula, bool outer) {
   if (term.reads(Symbol::What::let)) return beyond(*formula.lets[term.symbol.index].value, formula, outer);
-  const bool call = term.is(Kind::op), sums = call && term.op->name() == "sum_to";
+  const bool call = term.is(TermKind::op), sums = call && term.op->name() == "sum_to";
   if (call && !(sums && outer) && kCopies.count(term.op->name()) == 0 && !is_of_elements(*term.op)) return &term;
-  const bool around =
-      outer && (term.is(Kind::tuple) || term.is(Kind::condition) || term.is(Kind::conversion) || is_linear_alone(term));
+  const bool around = outer && (term.is(TermKind::tuple) || term.is(TermKind::condition) || term.is(TermKind::conversion) ||
+                                is_linear_alone(term));
   for (const TermPtr& part : term.arguments) {
     if (const Term* const found = beyond(*part, formula, around)) return found;
   }
@@ -41,7 +41,7 @@ const Term* beyond(const Term& term, const Block& formula, bool outer) {
 const Op* whole_op(const Block& formula) {
   const Op* found = nullptr;
   visit(formula, [&](const Term& part) {
-    if (found || !part.is(Kind::op) || part.op->body == Op::Body::pointwise || part.op->element_wise) return;
+    if (found || !part.is(TermKind::op) || part.op->body == Op::Body::pointwise || part.op->element_wise) return;
     const bool composite = part.op->body == Op::Body::composite && whole_op(part.op->composite) == nullptr;
     if (!composite) found = part.op;
   });

@@ -14,7 +14,7 @@
 namespace opgen {
 namespace {
 
-using Kind = Term::Kind;
+using TermKind = Term::Kind;
 using What = Symbol::What;
 
 /// Ops that give each element as it is, where sizes do not change.
@@ -34,14 +34,14 @@ ExprPtr number(int value) { return make_expr(Expr::Kind::number, std::to_string(
 ExprPtr truth(bool value) { return written(value ? "true" : "false"); }
 
 bool is_none(const Term& term) {
-  return term.is(Kind::literal) ? term.text == "none" : term.is(Kind::conversion) && is_none(*term.arguments[0]);
+  return term.is(TermKind::literal) ? term.text == "none" : term.is(TermKind::conversion) && is_none(*term.arguments[0]);
 }
 
 /// Whether a condition asks for sizes, dtypes, or what else no element has.
 bool asks_of_the_call(const Term& term, const Block& formula) {
   const Term& value = without_lets(term, formula);
-  if (value.is(Kind::property) || value.is(Kind::list)) return true;
-  if (value.is(Kind::helper) && value.helper->schema.name != "quotient") return true;
+  if (value.is(TermKind::property) || value.is(TermKind::list)) return true;
+  if (value.is(TermKind::helper) && value.helper->schema.name != "quotient") return true;
   if (!value.type.is_tensor() && !value.type.is_number() && !value.type.is(Base::boolean)) return true;
   return std::any_of(value.arguments.begin(), value.arguments.end(),
                      [&](const TermPtr& part) { return asks_of_the_call(*part, formula); });
@@ -49,7 +49,7 @@ bool asks_of_the_call(const Term& term, const Block& formula) {
 
 /// Of a conversion to this dtype.
 bool keeps_numbers(const Term& dtype) {
-  return dtype.is(Kind::property) || (dtype.is(Kind::literal) && dtype.text.find("float") != std::string::npos);
+  return dtype.is(TermKind::property) || (dtype.is(TermKind::literal) && dtype.text.find("float") != std::string::npos);
 }
 
 bool is_logic(const Term& term) {
@@ -94,41 +94,41 @@ ExprPtr Elements::of_part(const Block& formula, const Term& term, size_t positio
 ExprPtr Elements::of(const Term& term, Reading& reading) const {
   const auto part = [&](size_t i) { return of(*term.arguments[i], reading); };
   switch (term.kind) {
-    case Kind::literal:
+    case TermKind::literal:
       return written(term.text);
-    case Kind::zeros:
+    case TermKind::zeros:
       return number(0);
-    case Kind::conversion:
+    case TermKind::conversion:
       return is_none(term) && term.type.is_tensor() ? number(0) : part(0);  // no gradient
-    case Kind::read: {
+    case TermKind::read: {
       if (!term.reads(What::let)) return of_symbol(term.symbol, reading);
       const auto known = reading.lets.find(term.symbol.index);
       if (known != reading.lets.end()) return known->second;
       return reading.lets[term.symbol.index] = of(*reading.formula.lets[term.symbol.index].value, reading);
     }
-    case Kind::has_tangent:  // of this input; others may have one too
-    case Kind::wants:
+    case TermKind::has_tangent:  // of this input; others may have one too
+    case TermKind::wants:
       return term.symbol.index == input_ ? truth(true) : chosen(term, reading);
-    case Kind::condition: {
+    case TermKind::condition: {
       const ExprPtr condition = part(0);
       if (condition->is_name("true") || condition->is_name("false")) return part(condition->is_name("true") ? 1 : 2);
       return make_expr(Expr::Kind::conditional, "", {condition, part(1), part(2)}, term.at);
     }
-    case Kind::index:
+    case TermKind::index:
       return term.arguments.size() == 1 ? of_part(*term.arguments[0], term.position, reading) : unknown();
-    case Kind::op: {
+    case TermKind::op: {
       if (term.op->name() == "to" && keeps_numbers(*term.arguments[1])) return part(0);
       std::vector<ExprPtr> arguments;
       for (size_t i = 0; i < term.arguments.size(); ++i) arguments.push_back(is_none(*term.arguments[i]) ? unknown() : part(i));
       return of_call(*term.op, std::move(arguments));
     }
-    case Kind::property:
+    case TermKind::property:
       return term.type.is(Base::boolean) ? chosen(term, reading) : of_property(term);
-    case Kind::helper:
+    case TermKind::helper:
       if (term.type.is(Base::boolean)) return chosen(term, reading);
       if (!term.helper->home.is_deckle() || term.helper->schema.name != "quotient") return unknown();
       return make_expr(Expr::Kind::call, "floor_divide", {part(0), part(1)}, term.at);
-    case Kind::operation:
+    case TermKind::operation:
       return of_operation(term, reading);
     default:
       return unknown();
@@ -154,10 +154,10 @@ ExprPtr Elements::of_operation(const Term& term, Reading& reading) const {
 
 ExprPtr Elements::of_part(const Term& term, size_t position, Reading& reading) const {
   const auto in = [&](const Term& part) { return of_part(part, position, reading); };
-  if (term.is(Kind::tuple)) return position < term.arguments.size() ? of(*term.arguments[position], reading) : unknown();
+  if (term.is(TermKind::tuple)) return position < term.arguments.size() ? of(*term.arguments[position], reading) : unknown();
   if (term.reads(What::let)) return in(*reading.formula.lets[term.symbol.index].value);
-  if (term.is(Kind::conversion)) return in(*term.arguments[0]);
-  if (!term.is(Kind::condition)) return unknown();
+  if (term.is(TermKind::conversion)) return in(*term.arguments[0]);
+  if (!term.is(TermKind::condition)) return unknown();
   const ExprPtr condition = of(*term.arguments[0], reading);
   if (condition->is_name("true") || condition->is_name("false")) return in(*term.arguments[condition->is_name("true") ? 1 : 2]);
   return make_expr(Expr::Kind::conditional, "", {condition, in(*term.arguments[1]), in(*term.arguments[2])}, term.at);
@@ -206,20 +206,20 @@ ExprPtr Elements::chosen(const Term& condition, const Reading& reading) const {
 bool Elements::can_be(const Term& condition, bool holds, const Reading& reading) const {
   const auto has_gradient = [&](const Term& tensor) {  // and is floating
     return tensor.reads(What::gradient) || tensor.reads(What::tangent) ||
-           (!reading.arguments && tensor.is(Kind::read) && tensor.symbol.index == input_ && !tensor.reads(What::result));
+           (!reading.arguments && tensor.is(TermKind::read) && tensor.symbol.index == input_ && !tensor.reads(What::result));
   };
-  if (condition.is(Kind::property) && condition.property == Property::defined)
+  if (condition.is(TermKind::property) && condition.property == Property::defined)
     return holds || condition.arguments[0]->type.optional;
-  if (condition.is(Kind::helper) && condition.helper->schema.name == "floating") {
+  if (condition.is(TermKind::helper) && condition.helper->schema.name == "floating") {
     const Term& dtype = without_lets(*condition.arguments[0], reading.formula);
-    return holds || !dtype.is(Kind::property) || !has_gradient(*dtype.arguments[0]);
+    return holds || !dtype.is(TermKind::property) || !has_gradient(*dtype.arguments[0]);
   }
-  if (!condition.is(Kind::operation) || condition.arguments.size() != 2) return true;
+  if (!condition.is(TermKind::operation) || condition.arguments.size() != 2) return true;
   const Term &a = without_lets(*condition.arguments[0], reading.formula),
              &b = without_lets(*condition.arguments[1], reading.formula);
-  const bool swap = a.is(Kind::literal);
+  const bool swap = a.is(TermKind::literal);
   const Term &of = swap ? b : a, &with = swap ? a : b;
-  if (!of.is(Kind::property) || !with.is(Kind::literal)) return true;
+  if (!of.is(TermKind::property) || !with.is(TermKind::literal)) return true;
   if (of.property == Property::dtype && has_gradient(*of.arguments[0])) {
     const bool floating = with.text.find("float") != std::string::npos;
     return floating || holds == (condition.operation == Operator::not_equal);

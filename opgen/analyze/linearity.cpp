@@ -11,7 +11,7 @@
 namespace opgen {
 namespace {
 
-using Kind = Term::Kind;
+using TermKind = Term::Kind;
 
 std::shared_ptr<const Problem> problem(const Position& at, const std::string& message) {
   return std::make_shared<const Problem>(at, message);
@@ -46,10 +46,10 @@ bool is_zero_text(const std::string& text) {
 
 /// Whether this dtype, in some case, is none of numbers that have derivatives.
 bool may_be_integral(const Term& dtype, const Block& formula) {
-  if (dtype.is(Kind::literal)) return dtype.text != "none" && dtype.text.find("float") == std::string::npos;
+  if (dtype.is(TermKind::literal)) return dtype.text != "none" && dtype.text.find("float") == std::string::npos;
   if (dtype.reads(Symbol::What::let)) return may_be_integral(*formula.lets[dtype.symbol.index].value, formula);
-  if (dtype.is(Kind::conversion)) return may_be_integral(*dtype.arguments[0], formula);
-  return dtype.is(Kind::condition) &&
+  if (dtype.is(TermKind::conversion)) return may_be_integral(*dtype.arguments[0], formula);
+  return dtype.is(TermKind::condition) &&
          (may_be_integral(*dtype.arguments[1], formula) || may_be_integral(*dtype.arguments[2], formula));
 }
 
@@ -93,20 +93,20 @@ Dependence Linearity::of(const Block& formula, const DependenceOf& of_symbol) {
 
 Dependence Linearity::of(const Term& term, Reading& reading) {
   switch (term.kind) {
-    case Kind::literal:
+    case TermKind::literal:
       return {is_zero_text(term.text) ? Degree::zero : Degree::constant};
-    case Kind::zeros:
+    case TermKind::zeros:
       return {Degree::zero};
-    case Kind::conversion:
+    case TermKind::conversion:
       return of(*term.arguments[0], reading);
-    case Kind::op:
+    case TermKind::op:
       return of_call(term, reading);
-    case Kind::condition:
+    case TermKind::condition:
       return both(of(*term.arguments[1], reading), of(*term.arguments[2], reading), term.at,
                   "one value of the condition is linear in it, the other constant");
-    case Kind::tuple:
-    case Kind::record:
-    case Kind::list: {
+    case TermKind::tuple:
+    case TermKind::record:
+    case TermKind::list: {
       Dependence all{Degree::zero};
       std::vector<Dependence> parts;
       for (const TermPtr& part : term.arguments) {
@@ -118,15 +118,15 @@ Dependence Linearity::of(const Term& term, Reading& reading) {
       all.parts = std::move(parts);
       return all;
     }
-    case Kind::index: {
+    case TermKind::index: {
       const Dependence list = of(*term.arguments[0], reading);
       if (term.arguments.size() == 1) return list.part(term.position);
       return {list.degree, {}, list.why};
     }
-    case Kind::operation:
+    case TermKind::operation:
       return {term.operation == Operator::negate && of(*term.arguments[0], reading).degree == Degree::zero ? Degree::zero
                                                                                                            : Degree::constant};
-    case Kind::read:
+    case TermKind::read:
       break;
     default:  // sizes, bools
       return {};

@@ -13,12 +13,12 @@
 namespace opgen {
 namespace {
 
-using Kind = Term::Kind;
+using TermKind = Term::Kind;
 using What = Symbol::What;
 using State = Conditions::State;
 
 bool reads_value(const Term& term) {
-  return term.is(Kind::read) && (term.symbol.how == Symbol::How::whole || term.symbol.how == Symbol::How::element);
+  return term.is(TermKind::read) && (term.symbol.how == Symbol::How::whole || term.symbol.how == Symbol::How::element);
 }
 
 class Modes {
@@ -44,10 +44,10 @@ class Modes {
   void add_conditions(const Rule& rule, bool forward) {
     if (rule.when) conditions_.add(*rule.when, {});
     visit(rule.formula, [&](const Term& term) {
-      if (!term.is(Kind::condition)) return;
+      if (!term.is(TermKind::condition)) return;
       bool known = true;
       const auto see = [&](const Term& part) {
-        known = known && !part.is(Kind::wants) && !part.reads(What::gradient) && !part.reads(What::gradients);
+        known = known && !part.is(TermKind::wants) && !part.reads(What::gradient) && !part.reads(What::gradients);
       };
       visit(*term.arguments[0], see);
       if (forward || known) conditions_.add(*term.arguments[0], rule.formula);
@@ -88,7 +88,7 @@ class Modes {
   /// What the formula gives for input number `i` of the rule, as far as it says so one by one.
   static const Term& value_for(const Rule& rule, size_t i) {
     const Term& all = *rule.formula.value;
-    return all.is(Kind::tuple) && all.arguments.size() == rule.of.size() ? *all.arguments[i] : all;
+    return all.is(TermKind::tuple) && all.arguments.size() == rule.of.size() ? *all.arguments[i] : all;
   }
 
   bool moves(size_t input, const State& state) const {

@@ -9,7 +9,7 @@
 namespace opgen {
 namespace {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 using Real = long double;
 using Step = Region::Step;
 
@@ -18,17 +18,18 @@ const std::set<std::string> kComparisons = {"==", "!=", "<", "<=", ">", ">="};
 const std::set<std::string> kSpecial = {"isnan", "isinf", "isfinite"};
 
 bool is_condition(const Expr& expr) {
-  if (expr.is(Kind::binary)) return kComparisons.count(expr.text) || expr.text == "&&" || expr.text == "||";
-  return (expr.is(Kind::unary) && expr.text == "!") || expr.is_name("true") || expr.is_name("false");
+  if (expr.is(ExprKind::binary)) return kComparisons.count(expr.text) || expr.text == "&&" || expr.text == "||";
+  return (expr.is(ExprKind::unary) && expr.text == "!") || expr.is_name("true") || expr.is_name("false");
 }
 
 /// `c != 0` of a condition c is c.
 ExprPtr simplify(const ExprPtr& expr) {
-  const bool compared = expr->is(Kind::binary) && (expr->text == "!=" || expr->text == "==") && is_condition(*expr->args[0]) &&
-                        expr->args[1]->is(Kind::number) && literal_value(expr->args[1]->text) == Scalar(0);
+  const bool compared = expr->is(ExprKind::binary) && (expr->text == "!=" || expr->text == "==") &&
+                        is_condition(*expr->args[0]) && expr->args[1]->is(ExprKind::number) &&
+                        literal_value(expr->args[1]->text) == Scalar(0);
   if (!compared) return expr;
   const ExprPtr inner = simplify(expr->args[0]);
-  return expr->text == "!=" ? inner : make_expr(Kind::unary, "!", {inner}, expr->at);
+  return expr->text == "!=" ? inner : make_expr(ExprKind::unary, "!", {inner}, expr->at);
 }
 
 /// Functions that stay the same in between.
@@ -36,24 +37,25 @@ const std::set<std::string> kSteps = {"floor", "ceil", "round", "trunc", "sign"}
 
 /// Whether the sides of an equation may be equal all along: they have steps, or choices.
 bool has_flat_parts(const ExprPtr& expr) {
-  const bool flat = expr->is(Kind::conditional) || (expr->is(Kind::call) && (kSteps.count(expr->text) || expr->text == "where" ||
-                                                                             expr->text == "maximum" || expr->text == "minimum"));
+  const bool flat = expr->is(ExprKind::conditional) ||
+                    (expr->is(ExprKind::call) &&
+                     (kSteps.count(expr->text) || expr->text == "where" || expr->text == "maximum" || expr->text == "minimum"));
   return flat || std::any_of(expr->args.begin(), expr->args.end(), has_flat_parts);
 }
 
 /// Whether the condition may hold all along, or nowhere: it is looked for, and not asked for.
 bool may_be_nowhere(const ExprPtr& expr) {
-  if (expr->is(Kind::call)) return kSpecial.count(expr->text) > 0;
-  if (expr->is(Kind::binary) && (expr->text == "==" || expr->text == "!=") && has_flat_parts(expr)) return true;
+  if (expr->is(ExprKind::call)) return kSpecial.count(expr->text) > 0;
+  if (expr->is(ExprKind::binary) && (expr->text == "==" || expr->text == "!=") && has_flat_parts(expr)) return true;
   return is_condition(*expr) && std::any_of(expr->args.begin(), expr->args.end(), may_be_nowhere);
 }
 
 /// Whether only single points make the condition so.
 bool is_exact(const ExprPtr& expr, bool holds, const IsWhole& is_whole) {
-  if (expr->is(Kind::unary) && expr->text == "!") return is_exact(simplify(expr->args[0]), !holds, is_whole);
-  if (expr->is(Kind::call))
+  if (expr->is(ExprKind::unary) && expr->text == "!") return is_exact(simplify(expr->args[0]), !holds, is_whole);
+  if (expr->is(ExprKind::call))
     return kSpecial.count(expr->text) && holds != (expr->text == "isfinite") && expr->args[0]->args.empty();
-  if (!expr->is(Kind::binary)) return false;
+  if (!expr->is(ExprKind::binary)) return false;
   if (expr->text == "&&" || expr->text == "||") {
     const bool first = is_exact(simplify(expr->args[0]), holds, is_whole),
                second = is_exact(simplify(expr->args[1]), holds, is_whole);
@@ -71,7 +73,7 @@ class Collector {
   void collect(const ExprPtr& expr, const std::vector<Step>& path) {
     if (regions.size() >= kMaxRegions) return;
     if (path.empty() && !seen_.insert(expr.get()).second) return;
-    if (expr->is(Kind::conditional) || expr->is_call("where")) {
+    if (expr->is(ExprKind::conditional) || expr->is_call("where")) {
       const ExprPtr condition = simplify(expr->args[0]);
       if (condition->is_name("true") || condition->is_name("false"))
         return collect(expr->args[condition->is_name("true") ? 1 : 2], path);
@@ -80,15 +82,16 @@ class Collector {
       return;
     }
     for (const ExprPtr& part : expr->args) collect(part, path);
-    if (!expr->is(Kind::call)) return;
+    if (!expr->is(ExprKind::call)) return;
     if (kSteps.count(expr->text)) {
       for (const char* side : {">", "<"})
-        with(path, make_expr(Kind::binary, side, {expr, make_expr(Kind::number, "0", {}, expr->at)}, expr->at), true, false);
+        with(path, make_expr(ExprKind::binary, side, {expr, make_expr(ExprKind::number, "0", {}, expr->at)}, expr->at), true,
+             false);
     }
     const bool larger = expr->text == "minimum" || expr->text == "maximum";
     if (larger || expr->text == "abs") {
-      const ExprPtr other = larger ? expr->args[1] : make_expr(Kind::number, "0", {}, expr->at);
-      const ExprPtr condition = make_expr(Kind::binary, ">", {expr->args[0], other}, expr->at);
+      const ExprPtr other = larger ? expr->args[1] : make_expr(ExprKind::number, "0", {}, expr->at);
+      const ExprPtr condition = make_expr(ExprKind::binary, ">", {expr->args[0], other}, expr->at);
       for (const bool holds : {true, false}) with(path, condition, holds, false);
     }
   }
@@ -135,13 +138,13 @@ Distance::Condition Distance::condition(const ExprPtr& written, bool holds, cons
   using Made = Condition::Kind;
   const ExprPtr expr = simplify(written);
   const auto of = [&](size_t i) { return computed(expr->args[i]); };
-  if (expr->is(Kind::unary) && expr->text == "!") return condition(expr->args[0], !holds, computed);
-  if (expr->is(Kind::binary) && (expr->text == "&&" || expr->text == "||")) {
+  if (expr->is(ExprKind::unary) && expr->text == "!") return condition(expr->args[0], !holds, computed);
+  if (expr->is(ExprKind::binary) && (expr->text == "&&" || expr->text == "||")) {
     Condition joined{(expr->text == "&&") == holds ? Made::both : Made::either};
     for (const ExprPtr& part : expr->args) joined.parts.push_back(condition(part, holds, computed));
     return joined;
   }
-  if (!expr->is(Kind::binary) || !kComparisons.count(expr->text)) return {Made::truth, holds, false, {}, {computed(expr)}};
+  if (!expr->is(ExprKind::binary) || !kComparisons.count(expr->text)) return {Made::truth, holds, false, {}, {computed(expr)}};
   if (expr->text == "==" || expr->text == "!=")
     return {(expr->text == "==") == holds ? Made::equal : Made::different, true, false, {}, {of(0), of(1)}};
   const bool greater = (expr->text[0] == '>') == holds;

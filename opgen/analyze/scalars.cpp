@@ -81,7 +81,7 @@ const std::map<std::string, Real (*)(Real, Real)> kOfTwo = {
     {"damped", [](Real vanishing, Real factor) { return vanishing == 0 ? 0 : vanishing * factor; }},
 };
 
-const std::set<std::string> kSteps = {"floor", "ceil", "round", "trunc"};
+const std::set<std::string> kRoundings = {"floor", "ceil", "round", "trunc"};
 
 }  // namespace
 
@@ -93,7 +93,7 @@ Real (*function_of_two(const std::string& name))(Real, Real) {
   const auto found = kOfTwo.find(name);
   return found == kOfTwo.end() ? nullptr : found->second;
 }
-bool has_steps(const std::string& name) { return kSteps.count(name) > 0; }
+bool has_steps(const std::string& name) { return kRoundings.count(name) > 0; }
 
 Scalar literal_value(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";

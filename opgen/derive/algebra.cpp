@@ -9,7 +9,7 @@
 
 namespace opgen::algebra {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 namespace {
 
@@ -20,20 +20,23 @@ constexpr double kExact = 9007199254740992;  // whole numbers up to it are doubl
 ExprPtr number(double value) {
   std::string text = fmt::format("{}", value);
   if (value == std::floor(value) && std::abs(value) < kExact) text = fmt::format("{}", static_cast<long long>(value));
-  return make_expr(Kind::number, text, {});
+  return make_expr(ExprKind::number, text, {});
 }
 
-ExprPtr name(const std::string& text) { return make_expr(Kind::name, text, {}); }
+ExprPtr name(const std::string& text) { return make_expr(ExprKind::name, text, {}); }
+ExprPtr call(const std::string& function, std::vector<ExprPtr> args, const Position& at) {
+  return make_expr(ExprKind::call, function, std::move(args), at);
+}
 
-bool is_number(const ExprPtr& expr) { return expr->is(Kind::number); }
+bool is_number(const ExprPtr& expr) { return expr->is(ExprKind::number); }
 double value_of(const ExprPtr& number) { return std::strtod(number->text.c_str(), nullptr); }
 bool is_number(const ExprPtr& expr, double value) { return is_number(expr) && value_of(expr) == value; }
 
 namespace {
 
-bool is_neg(const ExprPtr& expr) { return expr->is(Kind::unary) && expr->text == "-"; }
-ExprPtr binary(const char* symbol, const ExprPtr& a, const ExprPtr& b) { return make_expr(Kind::binary, symbol, {a, b}); }
-bool is_binary(const ExprPtr& expr, std::string_view symbol) { return expr->is(Kind::binary) && expr->text == symbol; }
+bool is_neg(const ExprPtr& expr) { return expr->is(ExprKind::unary) && expr->text == "-"; }
+ExprPtr binary(const char* symbol, const ExprPtr& a, const ExprPtr& b) { return make_expr(ExprKind::binary, symbol, {a, b}); }
+bool is_binary(const ExprPtr& expr, std::string_view symbol) { return expr->is(ExprKind::binary) && expr->text == symbol; }
 
 bool is_whole(const ExprPtr& number) { return number->text.find_first_of(".eE") == std::string::npos; }
 /// A whole number that is no double stays as it is written.
@@ -56,7 +59,7 @@ ExprPtr normal(const ExprPtr& literal) { return is_beyond_double(literal) ? lite
 ExprPtr negative(const ExprPtr& literal) {
   if (!is_beyond_double(literal)) return number(-value_of(literal));
   const bool minus = literal->text[0] == '-';
-  return make_expr(Kind::number, minus ? literal->text.substr(1) : "-" + literal->text, {}, literal->at);
+  return make_expr(ExprKind::number, minus ? literal->text.substr(1) : "-" + literal->text, {}, literal->at);
 }
 
 bool is_where(const ExprPtr& expr) { return expr->is_call("where"); }
@@ -126,7 +129,7 @@ ExprPtr div(const ExprPtr& a, const ExprPtr& b) {
   if (is_number(b, -1)) return neg(a);
   // A reciprocal that is not exact waits for what it divides. 1.0: in C++ formulas 1 / 3 would be 0.
   if (is_number(a, 1) && is_number(b) && !has_exact_reciprocal(value_of(b)))
-    return binary("/", make_expr(Kind::number, "1.0", {}), b);
+    return binary("/", make_expr(ExprKind::number, "1.0", {}), b);
   if (const ExprPtr folded = fold("/", a, b)) return folded;
   if (is_neg(a)) return neg(div(a->args[0], b));
   if (is_neg(b)) return neg(div(a, b->args[0]));
@@ -140,31 +143,31 @@ ExprPtr neg(const ExprPtr& a) {
   if (is_neg(a)) return a->args[0];
   if (is_binary(a, "-")) return binary("-", a->args[1], a->args[0]);
   if (is_binary(a, "*") && is_number(a->args[0])) return mul(negative(a->args[0]), a->args[1]);
-  return make_expr(Kind::unary, "-", {a});
+  return make_expr(ExprKind::unary, "-", {a});
 }
 
 ExprPtr where(const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no) {
   if (equal(yes, no)) return yes;
-  return make_expr(Kind::call, "where", {condition, yes, no});
+  return make_expr(ExprKind::call, "where", {condition, yes, no});
 }
 
 ExprPtr simplify(const ExprPtr& expr) {
   std::vector<ExprPtr> args;
   for (const ExprPtr& argument : expr->args) args.push_back(simplify(argument));
   switch (expr->kind) {
-    case Kind::number:
+    case ExprKind::number:
       return normal(expr);
-    case Kind::unary:
-      return expr->text == "-" ? neg(args[0]) : make_expr(Kind::unary, expr->text, args, expr->at);
-    case Kind::conditional:
+    case ExprKind::unary:
+      return expr->text == "-" ? neg(args[0]) : make_expr(ExprKind::unary, expr->text, args, expr->at);
+    case ExprKind::conditional:
       return where(args[0], args[1], args[2]);
-    case Kind::binary:
+    case ExprKind::binary:
       if (expr->text == "+") return add(args[0], args[1]);
       if (expr->text == "-") return sub(args[0], args[1]);
       if (expr->text == "*") return mul(args[0], args[1]);
       if (expr->text == "/") return div(args[0], args[1]);
       break;
-    case Kind::call:
+    case ExprKind::call:
       if (expr->text == "where" && args.size() == 3) return where(args[0], args[1], args[2]);
       break;
     default:
@@ -177,14 +180,14 @@ ExprPtr simplify(const ExprPtr& expr) {
 ExprPtr fold_numbers(const ExprPtr& expr) {
   std::vector<ExprPtr> args;
   for (const ExprPtr& argument : expr->args) args.push_back(fold_numbers(argument));
-  if (expr->is(Kind::number)) return normal(expr);
+  if (expr->is(ExprKind::number)) return normal(expr);
   if (args.empty()) return expr;
-  if (expr->is(Kind::unary) && expr->text == "-" && is_number(args[0])) return negative(args[0]);
+  if (expr->is(ExprKind::unary) && expr->text == "-" && is_number(args[0])) return negative(args[0]);
   static const std::set<std::string> kFolded = {"+", "-", "*", "/"};
-  if (expr->is(Kind::binary) && kFolded.count(expr->text)) {
+  if (expr->is(ExprKind::binary) && kFolded.count(expr->text)) {
     if (ExprPtr folded = fold(expr->text, args[0], args[1])) return folded;
   }
-  if (expr->is(Kind::conditional)) return make_expr(Kind::call, "where", std::move(args), expr->at);
+  if (expr->is(ExprKind::conditional)) return make_expr(ExprKind::call, "where", std::move(args), expr->at);
   return std::make_shared<Expr>(Expr{expr->kind, expr->text, std::move(args), expr->keys, expr->at});
 }
 

@@ -9,6 +9,7 @@ namespace opgen::algebra {
 
 ExprPtr number(double value);
 ExprPtr name(const std::string& text);
+ExprPtr call(const std::string& function, std::vector<ExprPtr> args, const Position& at);
 bool is_number(const ExprPtr& expr, double value);
 bool is_number(const ExprPtr& expr);
 double value_of(const ExprPtr& number);

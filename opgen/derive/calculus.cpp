@@ -12,7 +12,7 @@
 namespace opgen {
 namespace {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 bool is_constant_name(const std::string& text) { return text == "pi" || text == "inf" || text == "nan"; }
 
@@ -24,7 +24,7 @@ const std::set<std::string> kLogic = {"&&", "||"};
 ExprPtr instantiate(const ExprPtr& pattern, const ScalarFunction& function, const std::vector<ExprPtr>& args,
                     const ExprPtr& result) {
   return algebra::simplify(rewrite(pattern, [&](const ExprPtr& node) -> ExprPtr {
-    if (!node->is(Kind::name)) return nullptr;
+    if (!node->is(ExprKind::name)) return nullptr;
     if (node->text == "result") return result;
     for (size_t i = 0; i < function.parameters.size(); ++i) {
       if (node->text == function.parameters[i]) return args[i];
@@ -34,7 +34,7 @@ ExprPtr instantiate(const ExprPtr& pattern, const ScalarFunction& function, cons
 }
 
 ExprPtr meaning_of(const ExprPtr& call, const Functions& functions) {
-  const auto found = call->is(Kind::call) ? functions.find(call->text) : functions.end();
+  const auto found = call->is(ExprKind::call) ? functions.find(call->text) : functions.end();
   if (found == functions.end() || !found->second.means) return nullptr;
   return instantiate(found->second.means, found->second, call->args, call);
 }
@@ -42,26 +42,26 @@ ExprPtr meaning_of(const ExprPtr& call, const Functions& functions) {
 bool only_condition(const ExprPtr& expr, const std::string& input) {
   bool compared = false;
   const ExprPtr rest = rewrite(expr, [&](const ExprPtr& node) -> ExprPtr {
-    const bool condition = node->is(Kind::binary) && node->text == "!=" && node->args[0]->is_name(input) &&
-                           node->args[1]->is(Kind::number) && node->args[1]->text == "0";
+    const bool condition = node->is(ExprKind::binary) && node->text == "!=" && node->args[0]->is_name(input) &&
+                           node->args[1]->is(ExprKind::number) && node->args[1]->text == "0";
     compared = compared || condition;
-    return condition ? make_expr(Kind::number, "0", {}, node->at) : nullptr;
+    return condition ? make_expr(ExprKind::number, "0", {}, node->at) : nullptr;
   });
   return compared && !mentions(rest, input);
 }
 
 bool is_boolean(const ExprPtr& expr, const Functions& functions) {
   switch (expr->kind) {
-    case Kind::binary:
+    case ExprKind::binary:
       return kComparisons.count(expr->text) > 0 || kLogic.count(expr->text) > 0;
-    case Kind::unary:
+    case ExprKind::unary:
       return expr->text == "!";
-    case Kind::call: {
+    case ExprKind::call: {
       if (expr->text == "where") return is_boolean(expr->args[1], functions);
       const auto found = functions.find(expr->text);
       return found != functions.end() && found->second.boolean;
     }
-    case Kind::conditional:
+    case ExprKind::conditional:
       return is_boolean(expr->args[1], functions);
     default:
       return false;
@@ -78,16 +78,16 @@ void check_pointwise(const ExprPtr& expr, const std::vector<std::string>& names,
   };
   for (const ExprPtr& argument : expr->args) check_pointwise(argument, names, library);
   switch (expr->kind) {
-    case Kind::number:
+    case ExprKind::number:
       return;
-    case Kind::name:
+    case ExprKind::name:
       if (std::find(names.begin(), names.end(), expr->text) == names.end() && !is_constant_name(expr->text))
         throw Problem(expr->at, fmt::format("no argument is named '{}'{}", expr->text, did_you_mean(expr->text, names)));
       return;
-    case Kind::unary:
+    case ExprKind::unary:
       want(expr->args[0], expr->text == "!");
       return;
-    case Kind::binary:
+    case ExprKind::binary:
       if (expr->text == "%")
         throw Problem(expr->at, "'%' does not exist in pointwise expressions: what a division leaves is remainder(a, b)");
       if (expr->text == "==" || expr->text == "!=") {  // two conditions may be compared
@@ -96,9 +96,9 @@ void check_pointwise(const ExprPtr& expr, const std::vector<std::string>& names,
       }
       for (const ExprPtr& operand : expr->args) want(operand, kLogic.count(expr->text) > 0);
       return;
-    case Kind::conditional:
-    case Kind::call: {
-      if (expr->is(Kind::conditional) || expr->text == "where") {
+    case ExprKind::conditional:
+    case ExprKind::call: {
+      if (expr->is(ExprKind::conditional) || expr->text == "where") {
         if (expr->args.size() != 3) throw Problem(expr->at, "where wants (condition, value, other value)");
         want(expr->args[0], true);
         want(expr->args[2], is_boolean(expr->args[1], library.functions));
@@ -134,11 +134,11 @@ ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Li
   const auto d = [&](size_t i) { return differentiate(expr->args[i], variable, library); };
   if (!mentions(expr, variable)) return number(0);
   switch (expr->kind) {
-    case Kind::name:
+    case ExprKind::name:
       return number(1);
-    case Kind::unary:
+    case ExprKind::unary:
       return expr->text == "-" ? neg(d(0)) : number(0);
-    case Kind::binary: {
+    case ExprKind::binary: {
       const ExprPtr &a = expr->args[0], &b = expr->args[1];
       if (expr->text == "+") return add(d(0), d(1));
       if (expr->text == "-") return sub(d(0), d(1));
@@ -146,9 +146,9 @@ ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Li
       if (expr->text == "/") return sub(div(d(0), b), mul(div(div(a, b), b), d(1)));  // b * b may underflow
       return number(0);
     }
-    case Kind::conditional:
+    case ExprKind::conditional:
       return where(expr->args[0], d(1), d(2));
-    case Kind::call: {
+    case ExprKind::call: {
       if (expr->text == "where") return where(expr->args[0], d(1), d(2));
       const auto found = library.functions.find(expr->text);
       if (found == library.functions.end()) throw Problem(expr->at, fmt::format("'{}' has no derivative", expr->text));
@@ -162,7 +162,7 @@ ExprPtr differentiate(const ExprPtr& expr, const std::string& variable, const Li
                                               found->second.parameters[i]));
         ExprPtr slope = instantiate(found->second.derivatives[i], found->second, expr->args, expr);
         // Of pow(x, 3) nothing but 3 pow(x, 2) is to be left.
-        if (slope->is(Kind::call) && slope->args.size() > 1 && is_number(slope->args[1])) {
+        if (slope->is(ExprKind::call) && slope->args.size() > 1 && is_number(slope->args[1])) {
           if (const ExprPtr meaning = meaning_of(slope, library.functions)) slope = meaning;
         }
         total = add(total, mul(inner, slope));
@@ -180,9 +180,9 @@ int cost_of(const ExprPtr& expr) {
   const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& node) {
     if (node->args.empty() || !seen.insert(to_string(node)).second) return;
     for (const ExprPtr& argument : node->args) visit(argument);
-    if (node->is(Kind::call) && node->text != "where")
+    if (node->is(ExprKind::call) && node->text != "where")
       cost += 10;
-    else if (node->is(Kind::binary) && node->text == "/")
+    else if (node->is(ExprKind::binary) && node->text == "/")
       cost += 4;
     else
       cost += 1;

@@ -12,12 +12,9 @@
 namespace opgen {
 namespace {
 
+using algebra::call;
 using algebra::name;
-using Kind = Expr::Kind;
-
-ExprPtr call(const std::string& function, std::vector<ExprPtr> args, const Position& at) {
-  return make_expr(Kind::call, function, std::move(args), at);
-}
+using ExprKind = Expr::Kind;
 
 class Composer {
  public:
@@ -30,8 +27,8 @@ class Composer {
     };
     const std::function<ExprPtr(const ExprPtr&)> visit = [&](const ExprPtr& node) -> ExprPtr {
       if (const ExprPtr meaning = meaning_of(node, library_.functions)) return visit(meaning);
-      if (node->is(Kind::name) && is_bool(node->text))  // a number in expressions, none in formulas
-        return make_expr(Kind::conditional, "?", {node, algebra::number(1), algebra::number(0)}, node->at);
+      if (node->is(ExprKind::name) && is_bool(node->text))  // a number in expressions, none in formulas
+        return make_expr(ExprKind::conditional, "?", {node, algebra::number(1), algebra::number(0)}, node->at);
       std::vector<ExprPtr> args;
       for (const ExprPtr& argument : node->args) args.push_back(visit(argument));
       if (node->is_call("where") && has_tensor(node->args[0]) && is_of_names(node->args[0])) {
@@ -39,18 +36,18 @@ class Composer {
       }
       if (node->is_call("damped")) return damped(args[0], args[1], filled);
       // Scaling by a Scalar that is usually 1 (alpha) costs nothing when it is.
-      if (node->is(Kind::binary) && node->text == "*" && args[1]->is(Kind::name) && is_scalar(args[1]->text))
+      if (node->is(ExprKind::binary) && node->text == "*" && args[1]->is(ExprKind::name) && is_scalar(args[1]->text))
         return make_expr(
-            Kind::conditional, "?",
-            {make_expr(Kind::binary, "==", {args[1], algebra::number(1)}), args[0], make_expr(Kind::binary, "*", args)},
+            ExprKind::conditional, "?",
+            {make_expr(ExprKind::binary, "==", {args[1], algebra::number(1)}), args[0], make_expr(ExprKind::binary, "*", args)},
             node->at);
       // Between plain numbers, formulas divide integers as C++ does; expressions do not.
-      if (node->is(Kind::binary) && node->text == "/" && !has_tensor(args[0]) && !has_tensor(args[1]))
-        args[0] = make_expr(Kind::binary, "*", {args[0], make_expr(Kind::number, "1.0", {})});
+      if (node->is(ExprKind::binary) && node->text == "/" && !has_tensor(args[0]) && !has_tensor(args[1]))
+        args[0] = make_expr(ExprKind::binary, "*", {args[0], make_expr(ExprKind::number, "1.0", {})});
       if (node->is_call("where") && is_boolean(node->args[1], library_.functions))  // part of a condition
         return call("where", std::move(args), node->at);
       if (node->is_call("where")) return choice(args[0], args[1], args[2], filled);
-      if (node->is(Kind::call) && node->text != "pow" && !takes(node->text, args)) {
+      if (node->is(ExprKind::call) && node->text != "pow" && !takes(node->text, args)) {
         for (ExprPtr& argument : args) argument = filled(argument);
       }
       return node->args.empty() ? node : std::make_shared<Expr>(node->kind, node->text, std::move(args), node->keys, node->at);
@@ -97,11 +94,12 @@ class Composer {
   /// vanishing * factor, but 0 where that is 0 * inf, if there is an op to ask for it. A zero beside a finite factor stays a
   /// product, as it has a slope.
   ExprPtr damped(const ExprPtr& vanishing, const ExprPtr& factor, const Fill& filled) const {
-    if (!has_tensor(factor) || library_.overloads_of("isinf").empty()) return make_expr(Kind::binary, "*", {vanishing, factor});
+    if (!has_tensor(factor) || library_.overloads_of("isinf").empty())
+      return make_expr(ExprKind::binary, "*", {vanishing, factor});
     const ExprPtr zero = algebra::number(0);
     const ExprPtr lost =
-        make_expr(Kind::binary, "&&", {make_expr(Kind::binary, "==", {vanishing, zero}), call("isinf", {factor}, {})});
-    return make_expr(Kind::binary, "*", {vanishing, choice(lost, zero, factor, filled)});
+        make_expr(ExprKind::binary, "&&", {make_expr(ExprKind::binary, "==", {vanishing, zero}), call("isinf", {factor}, {})});
+    return make_expr(ExprKind::binary, "*", {vanishing, choice(lost, zero, factor, filled)});
   }
 
   /// The inputs of which a branch has slopes that may be infinite where its value is not asked for: those of quotients, and of
@@ -115,8 +113,8 @@ class Composer {
       }
     };
     rewrite(branch, [&](const ExprPtr& node) -> ExprPtr {
-      if (node->is(Kind::binary) && node->text == "/") all_of(node->args[1]);
-      const auto function = node->is(Kind::call) ? library_.functions.find(node->text) : library_.functions.end();
+      if (node->is(ExprKind::binary) && node->text == "/") all_of(node->args[1]);
+      const auto function = node->is(ExprKind::call) ? library_.functions.find(node->text) : library_.functions.end();
       if (function != library_.functions.end() && !function->second.integer && !is_bounded_function(node->text)) all_of(node);
       return nullptr;
     });
@@ -134,7 +132,7 @@ class Composer {
   ExprPtr guarded(const std::vector<ExprPtr>& choices, size_t branch, const std::set<std::string>& inputs,
                   const Fill& filled) const {
     return rewrite(choices[branch], [&](const ExprPtr& node) -> ExprPtr {
-      if (!node->is(Kind::name) || inputs.count(node->text) == 0) return nullptr;
+      if (!node->is(ExprKind::name) || inputs.count(node->text) == 0) return nullptr;
       const ExprPtr one = algebra::number(1);
       return branch == 1 ? choice(choices[0], node, one, filled) : choice(choices[0], one, node, filled);
     });
@@ -142,24 +140,24 @@ class Composer {
 
   /// A choice by ops. Ops compare a tensor with what stands on the right, and know no && and no !: these become choices too.
   ExprPtr choice(const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no, const Fill& filled) const {
-    const auto is = [&](const char* symbol) { return condition->is(Kind::binary) && condition->text == symbol; };
+    const auto is = [&](const char* symbol) { return condition->is(ExprKind::binary) && condition->text == symbol; };
     if (condition->is_call("where")) {
       return choice(condition->args[0], choice(condition->args[1], yes, no, filled), choice(condition->args[2], yes, no, filled),
                     filled);
     }
-    if (!has_tensor(condition)) return make_expr(Kind::conditional, "?", {condition, filled(yes), filled(no)}, condition->at);
+    if (!has_tensor(condition)) return make_expr(ExprKind::conditional, "?", {condition, filled(yes), filled(no)}, condition->at);
     const auto of = [&](size_t i) { return condition->args[i]; };
-    if (condition->is(Kind::unary)) return choice(of(0), no, yes, filled);
+    if (condition->is(ExprKind::unary)) return choice(of(0), no, yes, filled);
     if (is("&&")) return choice(of(0), choice(of(1), yes, no, filled), no, filled);
     if (is("||")) return choice(of(0), yes, choice(of(1), yes, no, filled), filled);
-    const bool conditions = condition->is(Kind::binary) && is_boolean(of(0), library_.functions);
+    const bool conditions = condition->is(ExprKind::binary) && is_boolean(of(0), library_.functions);
     if (conditions && is("==")) return choice(of(0), choice(of(1), yes, no, filled), choice(of(1), no, yes, filled), filled);
     if (conditions) return choice(of(0), choice(of(1), no, yes, filled), choice(of(1), yes, no, filled), filled);
     ExprPtr asked = condition;
-    if (condition->is(Kind::binary) && !has_tensor(of(0))) {
+    if (condition->is(ExprKind::binary) && !has_tensor(of(0))) {
       static const std::map<std::string, std::string> kMirrored = {{"<", ">"},   {"<=", ">="}, {">", "<"},
                                                                    {">=", "<="}, {"==", "=="}, {"!=", "!="}};
-      asked = make_expr(Kind::binary, kMirrored.at(condition->text), {of(1), of(0)}, condition->at);
+      asked = make_expr(ExprKind::binary, kMirrored.at(condition->text), {of(1), of(0)}, condition->at);
     }
     const bool numbers = !has_tensor(yes) && !has_tensor(no);  // of which there would be no dtype
     if (!numbers && takes("where", {asked, yes, no})) return call("where", {asked, yes, no}, condition->at);

@@ -6,7 +6,7 @@
 
 namespace opgen {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 void expand_forward(Entry& entry) {
   for (WrittenRule& rule : entry.forward) {
@@ -27,9 +27,9 @@ void expand_forward(Entry& entry) {
           const WrittenRule* reverse = entry.reverse_rule(argument.name);
           text += reverse && reverse->kind == WrittenRule::Kind::non_differentiable ? "_p" : "_t";
         }
-        args.push_back(make_expr(Kind::name, text, {}, rule.at));
+        args.push_back(make_expr(ExprKind::name, text, {}, rule.at));
       }
-      rule.formula = {{}, make_expr(Kind::call, entry.name(), args, rule.at)};
+      rule.formula = {{}, make_expr(ExprKind::call, entry.name(), args, rule.at)};
       entry.linear = true;
       rule.kind = WrittenRule::Kind::formula;
     } else if (rule.kind == WrittenRule::Kind::auto_element_wise) {
@@ -43,10 +43,10 @@ void expand_forward(Entry& entry) {
         throw Problem(rule.at, "auto_element_wise wants one differentiable input and one result");
       const std::string tangent = only->keys[0] + "_t";
       rule.formula.body = rewrite(inline_lets(only->formula), [&](const ExprPtr& node) -> ExprPtr {
-        if (node->is_name("grad")) return make_expr(Kind::name, tangent, {}, node->at);
-        if (node->is(Kind::name)) {
+        if (node->is_name("grad")) return make_expr(ExprKind::name, tangent, {}, node->at);
+        if (node->is(ExprKind::name)) {
           const Argument* argument = entry.schema.find(node->text);
-          if (argument && argument->type.is_tensor_like()) return make_expr(Kind::name, node->text + "_p", {}, node->at);
+          if (argument && argument->type.is_tensor_like()) return make_expr(ExprKind::name, node->text + "_p", {}, node->at);
         }
         return nullptr;
       });

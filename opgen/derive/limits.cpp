@@ -9,7 +9,7 @@
 namespace opgen {
 namespace {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 class LimitProtector {
  public:
@@ -32,14 +32,14 @@ class LimitProtector {
     std::vector<ExprPtr> dependent, independent;
     for (const ExprPtr& factor : unbounded) (depends(factor, vanishing) ? dependent : independent).push_back(factor);
     if (vanishing.empty() || dependent.empty()) return rebuild(expr);
-    ExprPtr product = make_expr(Kind::call, "damped", {product_of(vanishing), product_of(dependent)});
-    if (!rest.empty()) product = make_expr(Kind::binary, "*", {product_of(rest), product});
-    if (!independent.empty()) product = make_expr(Kind::binary, "*", {product_of(independent), product});
+    ExprPtr product = make_expr(ExprKind::call, "damped", {product_of(vanishing), product_of(dependent)});
+    if (!rest.empty()) product = make_expr(ExprKind::binary, "*", {product_of(rest), product});
+    if (!independent.empty()) product = make_expr(ExprKind::binary, "*", {product_of(independent), product});
     return product;
   }
 
  private:
-  static bool has_multiplication(const ExprPtr& expr) { return expr->is(Kind::binary) && expr->text == "*"; }
+  static bool has_multiplication(const ExprPtr& expr) { return expr->is(ExprKind::binary) && expr->text == "*"; }
 
   static void flatten(const ExprPtr& expr, std::vector<ExprPtr>& factors) {
     if (has_multiplication(expr)) {
@@ -59,13 +59,13 @@ class LimitProtector {
 
   ExprPtr product_of(const std::vector<ExprPtr>& factors) {
     ExprPtr product = protect(factors[0]);
-    for (size_t i = 1; i < factors.size(); ++i) product = make_expr(Kind::binary, "*", {product, protect(factors[i])});
+    for (size_t i = 1; i < factors.size(); ++i) product = make_expr(ExprKind::binary, "*", {product, protect(factors[i])});
     return product;
   }
 
   bool vanishes(const ExprPtr& expr) const {
-    if (expr->is(Kind::unary)) return vanishes(expr->args[0]);
-    if (expr->is(Kind::binary)) {
+    if (expr->is(ExprKind::unary)) return vanishes(expr->args[0]);
+    if (expr->is(ExprKind::binary)) {
       const ExprPtr &a = expr->args[0], &b = expr->args[1];
       if ((expr->text == "+" || expr->text == "-") && vanishes(a) && vanishes(b)) return true;
       if (expr->text == "*" && (vanishes(a) || vanishes(b))) return true;
@@ -75,7 +75,7 @@ class LimitProtector {
     const ExprPtr simple = algebra::simplify(expr);
     bool found = false;
     const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& node) {
-      if (node->is(Kind::call)) {
+      if (node->is(ExprKind::call)) {
         const auto function = library_.functions.find(node->text);
         if (function != library_.functions.end()) {
           for (const ExprPtr& pattern : function->second.vanishes)
@@ -90,14 +90,14 @@ class LimitProtector {
 
   static bool is_bounded(const ExprPtr& expr) {
     switch (expr->kind) {
-      case Kind::number:
+      case ExprKind::number:
         return true;
-      case Kind::unary:
+      case ExprKind::unary:
         return is_bounded(expr->args[0]);
-      case Kind::binary:
+      case ExprKind::binary:
         return (expr->text == "+" || expr->text == "-" || expr->text == "*") && is_bounded(expr->args[0]) &&
                is_bounded(expr->args[1]);
-      case Kind::call:
+      case ExprKind::call:
         return is_bounded_function(expr->text);
       default:
         return false;

@@ -16,14 +16,12 @@
 namespace opgen {
 namespace {
 
+using algebra::call;
 using algebra::name;
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
-ExprPtr call(const std::string& function, std::vector<ExprPtr> args, const Position& at) {
-  return make_expr(Kind::call, function, std::move(args), at);
-}
 ExprPtr method(const ExprPtr& object, const std::string& function, const Position& at) {
-  return make_expr(Kind::method, function, {object}, at);
+  return make_expr(ExprKind::method, function, {object}, at);
 }
 
 /// Positions of derived formulas: the entry's derivative field.
@@ -77,7 +75,7 @@ class PointwiseRules {
       if (!gradient.expression && only_condition(entry_.pointwise, gradient.input)) {
         rule.kind = WrittenRule::Kind::non_differentiable;
       } else if (!gradient.expression) {  // a slope of zero: the input takes part, and what it gets is zeros
-        rule.formula.body = make_expr(Kind::name, "none", {}, rule.at);
+        rule.formula.body = make_expr(ExprKind::name, "none", {}, rule.at);
       } else {
         const auto formula = formula_of(gradient, nonlinear > 1);
         ExprPtr reverse = formula(name("grad"), [](const std::string& input) { return name(input); });
@@ -91,7 +89,7 @@ class PointwiseRules {
       rules.push_back(std::move(rule));
     }
     if (terms.empty() && !tensors_.empty()) {
-      terms.push_back({tensors_[0], make_expr(Kind::name, "none", {}, entry_.derivative_at)});
+      terms.push_back({tensors_[0], make_expr(ExprKind::name, "none", {}, entry_.derivative_at)});
     }
     entry_.reverse = std::move(rules);
     if (entry_.forward.empty()) entry_.tangent_terms = std::move(terms);
@@ -113,7 +111,7 @@ class PointwiseRules {
         ExprPtr slope = differentiate(expression_, input, library_);
         if (!algebra::is_number(slope, 0)) {
           // The form in the result, if it exists and costs no more: what it saves is there anyway.
-          if (entry_.order == 0 && !expression_->is(Kind::name)) {
+          if (entry_.order == 0 && !expression_->is(ExprKind::name)) {
             const ExprPtr by_result =
                 rewrite(slope, [&](const ExprPtr& node) { return equal(node, expression_) ? name("result") : nullptr; });
             if (by_result != slope && cost_of(by_result) <= cost_of(slope)) slope = by_result;
@@ -178,7 +176,7 @@ class PointwiseRules {
       return [this, tree](const ExprPtr& incoming, const Rename& rename) {
         return rewrite(tree, [&](const ExprPtr& node) -> ExprPtr {
           if (node->is_name("grad")) return incoming;
-          if (node->is(Kind::name) && entry_.schema.find(node->text)) return rename(node->text);
+          if (node->is(ExprKind::name) && entry_.schema.find(node->text)) return rename(node->text);
           return nullptr;
         });
       };

@@ -8,9 +8,9 @@
 
 namespace opgen {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
-Expr::Expr(Kind kind, std::string text, std::vector<ExprPtr> args, std::vector<std::string> keys, const Position& at)
+Expr::Expr(ExprKind kind, std::string text, std::vector<ExprPtr> args, std::vector<std::string> keys, const Position& at)
     : kind(kind), text(std::move(text)), args(std::move(args)), keys(std::move(keys)), at(at) {
   for (const ExprPtr& argument : this->args) {
     if (this->at.line == 0) this->at = argument->at;
@@ -24,24 +24,24 @@ Expr::Expr(Kind kind, std::string text, std::vector<ExprPtr> args, std::vector<s
                                kMaxParts));
 }
 
-ExprPtr make_expr(Kind kind, std::string text, std::vector<ExprPtr> args, const Position& at) {
+ExprPtr make_expr(ExprKind kind, std::string text, std::vector<ExprPtr> args, const Position& at) {
   std::vector<std::string> keys(args.size());
   return std::make_shared<Expr>(kind, std::move(text), std::move(args), std::move(keys), at);
 }
 
 int precedence(const Expr& expr) {
   switch (expr.kind) {
-    case Kind::conditional:
+    case ExprKind::conditional:
       return 0;
-    case Kind::binary:
+    case ExprKind::binary:
       if (expr.text == "||") return 1;
       if (expr.text == "&&") return 2;
       if (expr.text == "+" || expr.text == "-") return 4;
       if (expr.text == "*" || expr.text == "/" || expr.text == "%") return 5;
       return 3;
-    case Kind::unary:
+    case ExprKind::unary:
       return 6;
-    case Kind::number:
+    case ExprKind::number:
       return expr.text[0] == '-' ? 6 : 8;
     default:
       return 8;
@@ -69,31 +69,31 @@ std::string owner(const ExprPtr& expr) { return nested(expr, expr->is(Expr::Kind
 
 std::string to_string(const ExprPtr& expr) {
   switch (expr->kind) {
-    case Kind::number:
-    case Kind::name:
+    case ExprKind::number:
+    case ExprKind::name:
       return expr->text;
-    case Kind::string:
+    case ExprKind::string:
       return expr->text.find('\'') == std::string::npos ? "'" + expr->text + "'" : '"' + expr->text + '"';
-    case Kind::call:
+    case ExprKind::call:
       return expr->text + "(" + arguments_text(*expr, 0) + ")";
-    case Kind::method:
+    case ExprKind::method:
       return owner(expr->args[0]) + "." + expr->text + "(" + arguments_text(*expr, 1) + ")";
-    case Kind::member:
+    case ExprKind::member:
       return owner(expr->args[0]) + "." + expr->text;
-    case Kind::unary:
+    case ExprKind::unary:
       return expr->text + nested(expr->args[0], 6);
-    case Kind::binary: {
+    case ExprKind::binary: {
       const int strength = precedence(*expr);
       const bool comparison = strength == 3;  // these do not chain
       return nested(expr->args[0], comparison ? 4 : strength) + " " + expr->text + " " + nested(expr->args[1], strength + 1);
     }
-    case Kind::conditional:
+    case ExprKind::conditional:
       return nested(expr->args[0], 1) + " ? " + to_string(expr->args[1]) + " : " + to_string(expr->args[2]);
-    case Kind::tuple:
+    case ExprKind::tuple:
       return "(" + arguments_text(*expr, 0) + ")";
-    case Kind::list:
+    case ExprKind::list:
       return "[" + arguments_text(*expr, 0) + "]";
-    case Kind::index:
+    case ExprKind::index:
       return nested(expr->args[0], 7) + "[" + to_string(expr->args[1]) + "]";
   }
   return "";
@@ -125,7 +125,7 @@ ExprPtr inline_lets(const Formula& formula) {
   std::vector<std::pair<std::string, ExprPtr>> known;
   const auto substitute = [&](const ExprPtr& expr) {
     return rewrite(expr, [&](const ExprPtr& node) -> ExprPtr {
-      if (!node->is(Kind::name)) return nullptr;
+      if (!node->is(ExprKind::name)) return nullptr;
       for (auto it = known.rbegin(); it != known.rend(); ++it) {
         if (it->first == node->text) return it->second;
       }
@@ -139,7 +139,7 @@ ExprPtr inline_lets(const Formula& formula) {
 std::vector<std::string> names_in(const ExprPtr& expr) {
   std::vector<std::string> names;
   const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& node) {
-    if (node->is(Kind::name) && std::find(names.begin(), names.end(), node->text) == names.end()) names.push_back(node->text);
+    if (node->is(ExprKind::name) && std::find(names.begin(), names.end(), node->text) == names.end()) names.push_back(node->text);
     for (const ExprPtr& argument : node->args) visit(argument);
   };
   visit(expr);

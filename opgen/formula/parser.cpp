@@ -8,7 +8,7 @@
 namespace opgen {
 namespace {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 constexpr Dialect kDialect = {"+-*/%<>!?:()[],.=", "== != <= >= && ||"};
 
@@ -51,7 +51,7 @@ class Parser : TokenReader {
     ExprPtr yes = expression();
     expect(":", "between the two values of '? :'");
     ExprPtr no = expression();
-    return make_expr(Kind::conditional, "?", {condition, yes, no}, at);
+    return make_expr(ExprKind::conditional, "?", {condition, yes, no}, at);
   }
 
   ExprPtr binary(int level) {
@@ -68,7 +68,7 @@ class Parser : TokenReader {
       const Position at = here();
       ++next_;
       ExprPtr right = binary(level + 1);
-      left = make_expr(Kind::binary, found, {left, right}, at);
+      left = make_expr(ExprKind::binary, found, {left, right}, at);
       if (level == 2) {
         for (const std::string& candidate : kLevels[level]) {
           if (peek(candidate)) fail("comparisons do not chain; join them with '&&'");
@@ -84,9 +84,9 @@ class Parser : TokenReader {
       const std::string symbol = token().text;
       ++next_;
       ExprPtr operand = unary();
-      if (symbol == "-" && operand->is(Kind::number) && operand->text[0] != '-')
-        return make_expr(Kind::number, "-" + operand->text, {}, at);
-      return make_expr(Kind::unary, symbol, {operand}, at);
+      if (symbol == "-" && operand->is(ExprKind::number) && operand->text[0] != '-')
+        return make_expr(ExprKind::number, "-" + operand->text, {}, at);
+      return make_expr(ExprKind::unary, symbol, {operand}, at);
     }
     return postfix();
   }
@@ -101,17 +101,17 @@ class Parser : TokenReader {
         const std::string name = token().text;
         ++next_;
         if (!peek("(")) {
-          value = make_expr(Kind::member, name, {value}, name_at);
+          value = make_expr(ExprKind::member, name, {value}, name_at);
           continue;
         }
         std::vector<ExprPtr> args = {value};
         std::vector<std::string> keys = {""};
         arguments(args, keys);
-        value = std::make_shared<Expr>(Kind::method, name, std::move(args), std::move(keys), name_at);
+        value = std::make_shared<Expr>(ExprKind::method, name, std::move(args), std::move(keys), name_at);
       } else if (take("[")) {
         ExprPtr index = expression();
         expect("]", "to close the index");
-        value = make_expr(Kind::index, "", {value, index}, at);
+        value = make_expr(ExprKind::index, "", {value, index}, at);
       } else {
         return value;
       }
@@ -143,20 +143,20 @@ class Parser : TokenReader {
     switch (current.kind) {
       case Token::Kind::number:
         ++next_;
-        return make_expr(Kind::number, current.text, {}, at);
+        return make_expr(ExprKind::number, current.text, {}, at);
       case Token::Kind::string:
         ++next_;
-        return make_expr(Kind::string, current.text, {}, at);
+        return make_expr(ExprKind::string, current.text, {}, at);
       case Token::Kind::name: {
         // As a name it would be read as a binding where it is printed first.
         if (current.text == "let" || current.text == "in")
           fail(fmt::format("'{}' is a word of formulas, 'let a = b in c', and names nothing", current.text));
         ++next_;
-        if (!peek("(")) return make_expr(Kind::name, current.text, {}, at);
+        if (!peek("(")) return make_expr(ExprKind::name, current.text, {}, at);
         std::vector<ExprPtr> args;
         std::vector<std::string> keys;
         arguments(args, keys);
-        return std::make_shared<Expr>(Kind::call, current.text, std::move(args), std::move(keys), at);
+        return std::make_shared<Expr>(ExprKind::call, current.text, std::move(args), std::move(keys), at);
       }
       case Token::Kind::symbol:
         if (take("(")) {
@@ -165,16 +165,16 @@ class Parser : TokenReader {
           std::vector<ExprPtr> elements = {first};
           while (take(",")) elements.push_back(expression());
           expect(")", "to close the tuple");
-          return make_expr(Kind::tuple, "", elements, at);
+          return make_expr(ExprKind::tuple, "", elements, at);
         }
         if (take("[")) {
           std::vector<ExprPtr> elements;
-          if (take("]")) return make_expr(Kind::list, "", elements, at);
+          if (take("]")) return make_expr(ExprKind::list, "", elements, at);
           do {
             elements.push_back(expression());
           } while (take(","));
           expect("]", "to close the list");
-          return make_expr(Kind::list, "", elements, at);
+          return make_expr(ExprKind::list, "", elements, at);
         }
         fail(fmt::format("expected a value, found '{}'{}", current.text, current.text == "*" ? ": a power is pow(a, b)" : ""));
       case Token::Kind::end:

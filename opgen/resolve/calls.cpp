@@ -7,7 +7,7 @@
 
 namespace opgen {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 namespace {
 
@@ -55,7 +55,7 @@ void Resolver::require_known(const std::string& function, const ExprPtr& expr) c
     std::vector<std::string> known = scope_.program.op_names();
     for (const auto& [name, ignored] : scope_.program.helpers) known.push_back(name);
     for (const char* special : {"where", "zeros_like"}) known.emplace_back(special);
-    const char* what = expr->is(Kind::method) ? "method or function" : "function";
+    const char* what = expr->is(ExprKind::method) ? "method or function" : "function";
     throw Problem(expr->at, fmt::format("no {} named '{}'{}", what, function, did_you_mean(function, known)));
   }
 }
@@ -118,7 +118,7 @@ TermPtr Resolver::wanted_or_given(const ExprPtr& expr, const std::vector<ExprPtr
   if (scope_.asks != expr->text)
     throw Problem(expr->at, expr->text == "wants" ? "wants(x) exists in reverse formulas only"
                                                   : "has_t(x) exists in forward formulas only");
-  if (args.size() != 1 || (!args[0]->is(Kind::name) && !args[0]->is(Kind::member)))
+  if (args.size() != 1 || (!args[0]->is(ExprKind::name) && !args[0]->is(ExprKind::member)))
     throw Problem(expr->at, fmt::format("{}(x) takes the name of one input", expr->text));
   const Meaning* const record = known(args[0]);
   if (record != nullptr && !record->fields.empty()) return asked_of_record(expr, *record);

@@ -9,7 +9,7 @@
 
 namespace opgen {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 namespace {
 
@@ -87,7 +87,7 @@ TermPtr Resolver::binary(const ExprPtr& expr) {
     if (!a->type.is_tensor() && !b->type.is_tensor()) return comparison(expr, op->second.operation, a, b);
     if (!is_operand(a->type) || !is_operand(b->type)) throw mismatch(expr, "tensors or numbers", a, b);
     if (!a->type.is_tensor()) throw Problem(expr->at, "a comparison of a number with a tensor has the tensor on its left");
-    const ExprPtr as_call = make_expr(Kind::call, op->second.op, expr->args, expr->at);
+    const ExprPtr as_call = make_expr(ExprKind::call, op->second.op, expr->args, expr->at);
     require_known(op->second.op, as_call);
     return call_op(op->second.op, as_call, as_call->args, as_call->keys, {a, b});
   }
@@ -98,10 +98,11 @@ TermPtr Resolver::binary(const ExprPtr& expr) {
 TermPtr Resolver::arithmetic(const ExprPtr& expr, Operator op, const TermPtr& a, const TermPtr& b) {
   const bool whole = a->type.is(Base::integer) && b->type.is(Base::integer);
   if (whole && op == Operator::divide) {  // in an expression for a kernel 1 / 2 is 0.5
-    const auto product = make_expr(Kind::binary, "*", {make_expr(Kind::number, "1.0", {}, expr->at), expr->args[0]}, expr->at);
+    const auto product =
+        make_expr(ExprKind::binary, "*", {make_expr(ExprKind::number, "1.0", {}, expr->at), expr->args[0]}, expr->at);
     throw Problem(expr->at, fmt::format("'{}' divides integers: write quotient({}, {}), which rounds down, or {} for a fraction",
                                         to_string(expr), to_string(expr->args[0]), to_string(expr->args[1]),
-                                        to_string(make_expr(Kind::binary, "/", {product, expr->args[1]}, expr->at))));
+                                        to_string(make_expr(ExprKind::binary, "/", {product, expr->args[1]}, expr->at))));
   }
   return operation(op, {plain_number(a), plain_number(b)}, type_of(whole ? Base::integer : Base::floating), expr->at);
 }
@@ -117,7 +118,7 @@ TermPtr Resolver::comparison(const ExprPtr& expr, Operator op, const TermPtr& a,
 
 TermPtr Resolver::conditional(const ExprPtr& expr, const TermPtr& condition, const ExprPtr& yes, const ExprPtr& no) {
   if (condition->type.is_tensor()) {
-    const ExprPtr as_call = make_expr(Kind::call, "where", {expr->args[0], yes, no}, expr->at);
+    const ExprPtr as_call = make_expr(ExprKind::call, "where", {expr->args[0], yes, no}, expr->at);
     return call(as_call, as_call->args, as_call->keys, condition);
   }
   if (!condition->type.is(Base::boolean))
@@ -174,7 +175,7 @@ TermPtr Resolver::index_of_gradients(const ExprPtr& expr) {
   size_t count = 0;
   while (scope_.names.count(fmt::format("grad{}", count))) ++count;
   const ExprPtr& position = expr->args[1];
-  const std::optional<int64_t> i = position->is(Kind::number) ? whole_number(position->text) : std::nullopt;
+  const std::optional<int64_t> i = position->is(ExprKind::number) ? whole_number(position->text) : std::nullopt;
   if (!i || *i < 0 || *i >= static_cast<int64_t>(count))
     throw Problem(position->at, fmt::format("'grads' is indexed by a number from 0 to {}", count - 1));
   const Meaning& gradient = scope_.names.at(fmt::format("grad{}", *i));
@@ -183,12 +184,12 @@ TermPtr Resolver::index_of_gradients(const ExprPtr& expr) {
 
 void Resolver::require_index(const ExprPtr& expr, const Term& list, const Term& position) const {
   const ExprPtr& written = expr->args[1];
-  const ExprPtr& number = written->is(Kind::unary) ? written->args[0] : written;
-  if (number->is(Kind::number) && to_string(written)[0] == '-')
+  const ExprPtr& number = written->is(ExprKind::unary) ? written->args[0] : written;
+  if (number->is(ExprKind::number) && to_string(written)[0] == '-')
     throw Problem(written->at,
                   fmt::format("the elements of a list are numbered from 0: there is none at {}", to_string(written)));
   const size_t known = list.is(Term::Kind::list) ? list.arguments.size() : static_cast<size_t>(list.type.length);
-  if (const std::optional<int64_t> at = number->is(Kind::number) ? whole_number(number->text) : std::nullopt;
+  if (const std::optional<int64_t> at = number->is(ExprKind::number) ? whole_number(number->text) : std::nullopt;
       at && known > 0 && *at >= static_cast<int64_t>(known))
     throw Problem(written->at, fmt::format("'{}' has {} elements, numbered from 0: there is none at {}", to_string(expr->args[0]),
                                            known, *at));
@@ -206,7 +207,7 @@ TermPtr Resolver::index(const ExprPtr& expr) {
   const TermPtr object = resolve(expr->args[0]);
   if (object->type.base == Base::tuple) {
     const ExprPtr& position = expr->args[1];
-    const std::optional<int64_t> i = position->is(Kind::number) ? whole_number(position->text) : std::nullopt;
+    const std::optional<int64_t> i = position->is(ExprKind::number) ? whole_number(position->text) : std::nullopt;
     const int64_t count = static_cast<int64_t>(object->type.elements.size());
     if (!i || *i < 0 || *i >= count)
       throw Problem(position->at, fmt::format("the tuple is indexed by a number from 0 to {}", count - 1));

@@ -12,7 +12,7 @@
 
 namespace opgen {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 namespace {
 
@@ -59,29 +59,29 @@ TermPtr number(const ExprPtr& expr) {
 
 TermPtr Resolver::resolve(const ExprPtr& expr) {
   switch (expr->kind) {
-    case Kind::number:
+    case ExprKind::number:
       return number(expr);
-    case Kind::string:
+    case ExprKind::string:
       return literal(expr->text, type_of(Base::string), expr->at);
-    case Kind::name:
+    case ExprKind::name:
       return name(expr);
-    case Kind::call:
+    case ExprKind::call:
       return call(expr, expr->args, expr->keys);
-    case Kind::method:
+    case ExprKind::method:
       return method(expr);
-    case Kind::member:
+    case ExprKind::member:
       return member(expr);
-    case Kind::unary:
+    case ExprKind::unary:
       return unary(expr);
-    case Kind::binary:
+    case ExprKind::binary:
       return binary(expr);
-    case Kind::conditional:
+    case ExprKind::conditional:
       return conditional(expr, resolve(expr->args[0]), expr->args[1], expr->args[2]);
-    case Kind::tuple:
+    case ExprKind::tuple:
       return tuple(expr);
-    case Kind::list:
+    case ExprKind::list:
       return list(expr);
-    case Kind::index:
+    case ExprKind::index:
       return index(expr);
   }
   return nullptr;
@@ -132,11 +132,11 @@ TermPtr Resolver::name(const ExprPtr& expr) {
 }
 
 const Meaning* Resolver::known(const ExprPtr& expr) const {
-  if (expr->is(Kind::name)) {
+  if (expr->is(ExprKind::name)) {
     const auto found = scope_.names.find(expr->text);
     return found == scope_.names.end() ? nullptr : &found->second;
   }
-  if (!expr->is(Kind::member)) return nullptr;
+  if (!expr->is(ExprKind::member)) return nullptr;
   const Meaning* const record = known(expr->args[0]);
   if (record == nullptr || record->type.base != Base::record || record->fields.empty()) return nullptr;
   return &record->fields[field_of(*record->type.record, expr)];
@@ -183,7 +183,7 @@ TermPtr Resolver::method(const ExprPtr& expr) {
 
 TermPtr Resolver::member(const ExprPtr& expr) {
   const ExprPtr& object = expr->args[0];
-  const auto declared = object->is(Kind::name) ? scope_.program.types.find(object->text) : scope_.program.types.end();
+  const auto declared = object->is(ExprKind::name) ? scope_.program.types.find(object->text) : scope_.program.types.end();
   if (declared != scope_.program.types.end() && declared->second.is(Base::enumeration))
     return literal(enum_value(*declared->second.enumeration, expr->text, expr->at), declared->second, expr->at);
   if (const Meaning* const field = known(expr)) return value_of(*field, expr->at);

@@ -14,7 +14,7 @@
 namespace opgen::cpp {
 namespace {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 /// Writes an expression as Highway calls; what occurs several times is computed once.
 class VectorWriter {
@@ -52,7 +52,7 @@ class VectorWriter {
   }
 
   std::string leaf(const ExprPtr& node) const {
-    if (node->is(Kind::number)) return algebra::value_of(node) == 0 ? "Zero(d)" : "Set(d, " + node->text + ")";
+    if (node->is(ExprKind::number)) return algebra::value_of(node) == 0 ? "Zero(d)" : "Set(d, " + node->text + ")";
     if (node->text == "inf") return "Inf(d)";
     if (node->text == "nan") return "NaN(d)";
     if (node->text == "pi") return "Set(d, 3.14159265358979323846)";
@@ -63,8 +63,8 @@ class VectorWriter {
     std::vector<std::string> args;
     for (const ExprPtr& argument : node->args) args.push_back(write(argument));
     const std::string list = "(" + join(args) + ")";
-    if (node->is(Kind::unary)) return (node->text == "-" ? "Neg" : "Not") + list;
-    if (node->is(Kind::binary)) {
+    if (node->is(ExprKind::unary)) return (node->text == "-" ? "Neg" : "Not") + list;
+    if (node->is(ExprKind::binary)) {
       static const std::map<std::string, std::string> kNames = {{"+", "Add"},         {"-", "Sub"},  {"*", "Mul"},
                                                                 {"/", "Div"},         {"==", "Eq"},  {"<", "Lt"},
                                                                 {"<=", "less_equal"}, {">", "Gt"},   {">=", "greater_equal"},

@@ -10,7 +10,7 @@
 
 namespace opgen::cpp {
 
-using Kind = Term::Kind;
+using TermKind = Term::Kind;
 
 std::string list_literal(const std::string& braces, const Type& type) {
   if (type.base == Base::tensor) return "TensorList" + braces;
@@ -46,15 +46,15 @@ Printed Printer::conversion(const Term& term) const {
     if (to.is_list_of(Base::tensor)) return {"{}"};
     return {to.base == Base::generator ? "nullptr" : "std::nullopt"};
   }
-  if (value.is(Kind::list)) return {list_literal(print(value).text, to)};
+  if (value.is(TermKind::list)) return {list_literal(print(value).text, to)};
   if (from.list && from.optional && !to.optional) return {"launch::dims_or_none(" + print(value).text + ")"};
   if (!from.list && to.list) {  // one for all
     const std::vector<std::string> all(static_cast<size_t>(std::max(1, to.length)), print(value).text);
     return {list_literal("{" + join(all) + "}", to)};
   }
-  if (value.is(Kind::literal) && from.is(Base::integer) && to.is(Base::integer) && !to.optional)
+  if (value.is(TermKind::literal) && from.is(Base::integer) && to.is(Base::integer) && !to.optional)
     return {"int64_t{" + value.text + "}"};
-  if (value.is(Kind::literal) && from.is(Base::integer) && to.is(Base::floating))
+  if (value.is(TermKind::literal) && from.is(Base::integer) && to.is(Base::floating))
     return {value.text + ".0", value.text[0] == '-' ? 6 : 8};
   if (from.is(Base::scalar) && to.is(Base::floating)) return {within(value, 7) + ".to_double()"};
   return print(value);

@@ -11,7 +11,7 @@
 namespace opgen::cpp {
 namespace {
 
-using Kind = Term::Kind;
+using TermKind = Term::Kind;
 
 int precedence_of(Operator operation) {
   switch (operation) {
@@ -38,14 +38,14 @@ int precedence_of(Operator operation) {
 
 /// `grads[2]` of a result that is a list: the others are not made.
 bool one_gradient(const Term& term) {
-  return term.is(Kind::index) && term.arguments.size() == 2 && term.arguments[0]->reads(Symbol::What::gradients) &&
-         term.arguments[1]->is(Kind::literal);
+  return term.is(TermKind::index) && term.arguments.size() == 2 && term.arguments[0]->reads(Symbol::What::gradients) &&
+         term.arguments[1]->is(TermKind::literal);
 }
 
 /// Whether the value is, in some case, a list that is written out.
 bool makes_list(const Term& term) {
-  if (term.is(Kind::condition)) return makes_list(*term.arguments[1]) || makes_list(*term.arguments[2]);
-  return term.is(Kind::list) || (term.is(Kind::conversion) && makes_list(*term.arguments[0]));
+  if (term.is(TermKind::condition)) return makes_list(*term.arguments[1]) || makes_list(*term.arguments[2]);
+  return term.is(TermKind::list) || (term.is(TermKind::conversion) && makes_list(*term.arguments[0]));
 }
 
 }  // namespace
@@ -86,11 +86,11 @@ std::string Printer::declaration(const Let& let) const {
 }
 
 std::string Printer::owned(const Term& list) const {
-  if (list.is(Kind::conversion) && list.arguments[0]->type.list) return owned(*list.arguments[0]);
-  if (list.is(Kind::condition))
+  if (list.is(TermKind::conversion) && list.arguments[0]->type.list) return owned(*list.arguments[0]);
+  if (list.is(TermKind::condition))
     return fmt::format("{} ? {} : {}", within(*list.arguments[0], 1), owned(*list.arguments[1]), owned(*list.arguments[2]));
   const std::string text = print(list).text;
-  return list.is(Kind::list) ? owned_type(list.type) + text : fmt::format("{}({})", owned_type(list.type), text);
+  return list.is(TermKind::list) ? owned_type(list.type) + text : fmt::format("{}({})", owned_type(list.type), text);
 }
 
 std::vector<std::string> Printer::all(const std::vector<TermPtr>& terms) const {
@@ -106,67 +106,67 @@ std::string Printer::within(const Term& term, int at_least) const {
 
 /// Whether the value may be rows that repeat.
 bool Printer::repeats(const Term& term) const {
-  if (term.is(Kind::read)) return place_.repeated.count({term.symbol.what, term.symbol.index}) > 0;
-  return term.is(Kind::op) && term.op->name() == "segment_broadcast";
+  if (term.is(TermKind::read)) return place_.repeated.count({term.symbol.what, term.symbol.index}) > 0;
+  return term.is(TermKind::op) && term.op->name() == "segment_broadcast";
 }
 
 std::string Printer::operand(const Term& term) const {
   if (!repeats(term)) return print(term).text;
-  if (term.is(Kind::read)) return place_.reads.at({term.symbol.what, term.symbol.index});
+  if (term.is(TermKind::read)) return place_.reads.at({term.symbol.what, term.symbol.index});
   return "launch::repeat_by(" + join(all(term.arguments)) + ")";
 }
 
 /// A list of tensors as a vector: one that is written out, an argument and the result of a call are of three types.
 std::string Printer::tensors(const Term& term) const {
-  if (term.is(Kind::conversion)) return tensors(*term.arguments[0]);
-  if (term.is(Kind::literal)) return "std::vector<Tensor>{}";
-  if (term.is(Kind::list)) return "std::vector<Tensor>{" + join(all(term.arguments)) + "}";
-  if (term.is(Kind::condition))
+  if (term.is(TermKind::conversion)) return tensors(*term.arguments[0]);
+  if (term.is(TermKind::literal)) return "std::vector<Tensor>{}";
+  if (term.is(TermKind::list)) return "std::vector<Tensor>{" + join(all(term.arguments)) + "}";
+  if (term.is(TermKind::condition))
     return fmt::format("{} ? {} : {}", within(*term.arguments[0], 1), tensors(*term.arguments[1]), tensors(*term.arguments[2]));
   const std::string text = print(term).text;
-  return term.is(Kind::read) ? fmt::format("std::vector<Tensor>({0}.begin(), {0}.end())", text) : text;
+  return term.is(TermKind::read) ? fmt::format("std::vector<Tensor>({0}.begin(), {0}.end())", text) : text;
 }
 
 Printed Printer::print(const Term& term) const {
   switch (term.kind) {
-    case Kind::literal:
+    case TermKind::literal:
       return literal(term);
-    case Kind::read:
+    case TermKind::read:
       if (term.symbol.how == Symbol::How::element)
         return {place_.parts.at({{term.symbol.what, term.symbol.index}, term.symbol.how})};
       if (repeats(term)) return {"launch::written_out(" + operand(term) + ")"};
       return {place_.reads.at({term.symbol.what, term.symbol.index})};
-    case Kind::op:
+    case TermKind::op:
       return term.operation == Operator::none || on_rows(term) ? call(term) : operation(term);
-    case Kind::helper:
+    case TermKind::helper:
       return {term.helper->home.prefix() + "shapes::" + term.helper->schema.name + "(" + join(all(term.arguments)) + ")"};
-    case Kind::zeros:
+    case TermKind::zeros:
       return {"zeros_raw(" + join(all(term.arguments)) + ")"};
-    case Kind::operation:
+    case TermKind::operation:
       return operation(term);
-    case Kind::property:
+    case TermKind::property:
       return property(term);
-    case Kind::conversion:
+    case TermKind::conversion:
       return conversion(term);
-    case Kind::condition:
+    case TermKind::condition:
       if (term.type.is_list_of(Base::tensor)) return {tensors(term), 0};
       return {fmt::format("{} ? {} : {}", within(*term.arguments[0], 1), branch(*term.arguments[1], 1),
                           branch(*term.arguments[2], 0)),
               0};
-    case Kind::tuple:
+    case TermKind::tuple:
       return {"std::tuple(" + join(all(term.arguments)) + ")"};
-    case Kind::list:
+    case TermKind::list:
       return {"{" + join(all(term.arguments)) + "}"};
-    case Kind::record:
+    case TermKind::record:
       return record(term);
-    case Kind::index:
+    case TermKind::index:
       if (term.arguments.size() == 1 && term.arguments[0]->type.base == Base::record)
         return {within(*term.arguments[0], 7) + "." + term.arguments[0]->type.record->fields[term.position].name};
       if (one_gradient(term)) return {fmt::format("grads[{}]", term.arguments[1]->text)};
       if (term.arguments.size() == 1) return {fmt::format("std::get<{}>({})", term.position, print(*term.arguments[0]).text)};
       return {fmt::format("element({}, {})", print(*term.arguments[0]).text, print(*term.arguments[1]).text)};
-    case Kind::wants:
-    case Kind::has_tangent:
+    case TermKind::wants:
+    case TermKind::has_tangent:
       return {place_.asked.at(term.symbol.index)};
   }
   return {};
@@ -185,7 +185,7 @@ bool Printer::on_rows(const Term& term) const {
 
 /// The field that a gradient is summed to, if these are the sizes of an operand.
 std::string Printer::operand_sizes(const Term& sizes) const {
-  const Symbol* const symbol = sizes.is(Kind::read) ? &sizes.symbol : sizes_of(sizes);
+  const Symbol* const symbol = sizes.is(TermKind::read) ? &sizes.symbol : sizes_of(sizes);
   if (symbol == nullptr) return "";
   const auto field = place_.operand_sizes.find({symbol->what, symbol->index});
   return field == place_.operand_sizes.end() ? "" : field->second;
@@ -209,7 +209,7 @@ Printed Printer::call(const Term& term) const {
   std::vector<std::string> texts = all(term.arguments);
   for (size_t i = 0; i < texts.size() && term.op->has_options(); ++i) {  // braces narrow nothing
     const Term& value = *term.arguments[i];
-    if (value.is(Kind::conversion) && value.type.is(Base::floating) && !value.arguments[0]->is(Kind::literal))
+    if (value.is(TermKind::conversion) && value.type.is(Base::floating) && !value.arguments[0]->is(TermKind::literal))
       texts[i] = "static_cast<double>(" + texts[i] + ")";
     if (value.type.is(Base::string) && term.op->schema.arguments[i].type.is(Base::string) && i >= term.op->positional())
       texts[i] = "std::string(" + texts[i] + ")";  // fields own theirs
@@ -248,7 +248,7 @@ Printed Printer::operation(const Term& term) const {
   const Term &a = *term.arguments[0], &b = *term.arguments[1];
   if (a.type.is_list_of(Base::integer)) {
     const auto as_ints = [&](const Term& value) {
-      return value.is(Kind::list) ? "IntSpan" + print(value).text : "IntSpan(" + print(value).text + ")";
+      return value.is(TermKind::list) ? "IntSpan" + print(value).text : "IntSpan(" + print(value).text + ")";
     };
     const std::string same = as_ints(a) + " == " + as_ints(b);
     return term.operation == Operator::equal ? Printed{same, 3} : Printed{"!(" + same + ")", 6};
@@ -267,7 +267,7 @@ Printed Printer::property(const Term& term) const {
   const Term& object = *term.arguments[0];
   const bool of_rows = repeats(object) && (term.property == Property::dtype || term.property == Property::device);
   const std::string dim = term.arguments.size() > 1 ? print(*term.arguments[1]).text : "";
-  if (object.is(Kind::read)) {
+  if (object.is(TermKind::read)) {
     const auto part = place_.parts.find({{object.symbol.what, object.symbol.index}, object.symbol.how});
     if (part != place_.parts.end() && object.symbol.how != Symbol::How::element) {
       const std::string& field = part->second;

@@ -12,7 +12,7 @@
 namespace opgen::dump {
 namespace {
 
-using Kind = Term::Kind;
+using TermKind = Term::Kind;
 using What = Symbol::What;
 
 std::string symbol_text(const Symbol& symbol) {
@@ -80,40 +80,40 @@ std::string orders_text(const Op& op) {
 
 std::string text_of(const Term& term) {
   switch (term.kind) {
-    case Kind::literal:
+    case TermKind::literal:
       if (term.type.base == Base::enumeration) return "literal " + term.type.enumeration->name + "." + term.text;
       return "literal " + (term.type.is(Base::string) ? quote(term.text) : term.text);
-    case Kind::read:
+    case TermKind::read:
       return fmt::format("read {} : {}", symbol_text(term.symbol), term.type.to_string());
-    case Kind::op:
+    case TermKind::op:
       return "call " + term.op->unique_name() + list_of(term);
-    case Kind::helper:
+    case TermKind::helper:
       return "helper " + term.helper->schema.name + list_of(term);
-    case Kind::zeros:
+    case TermKind::zeros:
       return "zeros" + list_of(term);
-    case Kind::operation:
+    case TermKind::operation:
       return std::string(spelling(term.operation)) + list_of(term);
-    case Kind::property:
+    case TermKind::property:
       return std::string("ask ") + spelling(term.property) + list_of(term);
-    case Kind::conversion:
+    case TermKind::conversion:
       return fmt::format("convert({} -> {})", text_of(*term.arguments[0]), term.type.to_string());
-    case Kind::condition:
+    case TermKind::condition:
       return "if" + list_of(term);
-    case Kind::tuple:
+    case TermKind::tuple:
       return "tuple" + list_of(term);
-    case Kind::list:
+    case TermKind::list:
       return "list" + list_of(term);
-    case Kind::record:
+    case TermKind::record:
       return "record " + term.type.record->name + list_of(term);
-    case Kind::index:
+    case TermKind::index:
       if (term.arguments.size() == 1 && term.arguments[0]->type.base == Base::record)
         return fmt::format("field {}({})", term.arguments[0]->type.record->fields[term.position].name,
                            text_of(*term.arguments[0]));
       return term.arguments.size() == 1 ? fmt::format("element {}({})", term.position, text_of(*term.arguments[0]))
                                         : "element" + list_of(term);
-    case Kind::wants:
+    case TermKind::wants:
       return "wants " + term.symbol.name;
-    case Kind::has_tangent:
+    case TermKind::has_tangent:
       return "has_tangent " + term.symbol.name;
   }
   return "";

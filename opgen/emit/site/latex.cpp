@@ -12,7 +12,7 @@
 namespace opgen::site {
 namespace {
 
-using Kind = Term::Kind;
+using TermKind = Term::Kind;
 
 const char* const kTimes = "\\,";
 
@@ -22,8 +22,8 @@ const std::map<std::string, const char*> kOperators = {{"add", "+"}, {"sub", "-"
 const std::set<std::string> kProducts = {"mm", "matmul", "bmm", "batched_matmul", "mv", "dot"};
 
 bool is_literal(const Term& term, const std::string& text) {
-  if (term.is(Kind::conversion)) return is_literal(*term.arguments[0], text);
-  return term.is(Kind::literal) && term.text == text;
+  if (term.is(TermKind::conversion)) return is_literal(*term.arguments[0], text);
+  return term.is(TermKind::literal) && term.text == text;
 }
 
 /// Arguments up to the last that differs from its default.
@@ -88,7 +88,7 @@ Printed Latex::property(const Term& term) const {
 Printed Latex::condition(const Term& term) const {
   std::vector<std::pair<std::string, std::string>> rows;
   const Term* rest = &term;
-  for (; rest->is(Kind::condition); rest = rest->arguments[2].get())
+  for (; rest->is(TermKind::condition); rest = rest->arguments[2].get())
     rows.emplace_back(print(*rest->arguments[1]).text, print(*rest->arguments[0]).text);
   rows.emplace_back(print(*rest).text, "");
   return cases(rows);
@@ -101,7 +101,7 @@ Printed Latex::record(const Term& term) const {
   for (size_t i = 0; i < term.arguments.size(); ++i) {
     const Term& field = *term.arguments[i];
     fields.push_back(identifier(term.type.record->fields[i].name) + " = " + print(field).text);
-    if (!field.is(Kind::read)) {
+    if (!field.is(TermKind::read)) {
       owners.insert(fields.back());
       continue;
     }
@@ -144,7 +144,7 @@ Printed Latex::call(const Term& term) const {
   if (name == "t" && count == 1) return {within(print(*arguments[0]), 8) + "^{\\top}", 7};
   if (name == "sum" && count == 1) return {"\\sum " + within(print(*arguments[0]), 5), 5};
   if (name == "to" && count == 2) return print(*arguments[0]);  // another dtype is the same number
-  if (name == "sum_to" && arguments[1]->is(Kind::property) && arguments[1]->property == Property::sizes)
+  if (name == "sum_to" && arguments[1]->is(TermKind::property) && arguments[1]->property == Property::sizes)
     return {fmt::format("\\operatorname{{sum}}_{{\\to {}}}{}", print(*arguments[1]->arguments[0]).text,
                         parenthesise(print(*arguments[0]).text)),
             8};
@@ -158,47 +158,47 @@ Printed Latex::call(const Term& term) const {
 
 Printed Latex::print(const Term& term) const {
   switch (term.kind) {
-    case Kind::literal:
+    case TermKind::literal:
       if (term.type.base == Base::enumeration || term.type.is(Base::string)) return {function_name(term.text), 8};
       if (term.text == "none") return {"\\text{none}", 8};
       if (term.text == "true" || term.text == "false" || term.type.is(Base::dtype)) return {function_name(term.text), 8};
       return number(term.text);
-    case Kind::read:
+    case TermKind::read:
       return read(term);
-    case Kind::op:
+    case TermKind::op:
       return call(term);
-    case Kind::helper:
+    case TermKind::helper:
       return print_call(function_name(term.helper->schema.name), all(term.arguments));
-    case Kind::zeros:
+    case TermKind::zeros:
       return {"\\mathbf{0}", 8};
-    case Kind::operation:
+    case TermKind::operation:
       return operation(term.operation, term.arguments);
-    case Kind::property:
+    case TermKind::property:
       return property(term);
-    case Kind::conversion:
+    case TermKind::conversion:
       return print(*term.arguments[0]);
-    case Kind::condition:
+    case TermKind::condition:
       return condition(term);
-    case Kind::tuple:
+    case TermKind::tuple:
       return {parenthesise(join(all(term.arguments), ",\\, ")), 8};
-    case Kind::list: {
+    case TermKind::list: {
       const bool asks = !term.arguments.empty() && std::all_of(term.arguments.begin(), term.arguments.end(),
-                                                               [](const TermPtr& one) { return one->is(Kind::wants); });
+                                                               [](const TermPtr& one) { return one->is(TermKind::wants); });
       if (asks) return {"\\text{wanted}", 8};
       return {fmt::format("\\left[{}\\right]", join(all(term.arguments), ",\\, ")), 8};
     }
-    case Kind::record:
+    case TermKind::record:
       return record(term);
-    case Kind::index: {
+    case TermKind::index: {
       const Printed of = print(*term.arguments[0]);
       if (term.arguments.size() == 2) return {fmt::format("{{{}}}_{{{}}}", within(of, 8), print(*term.arguments[1]).text), 8};
       if (term.arguments[0]->type.base == Base::record)
         return {within(of, 8) + "." + identifier(term.arguments[0]->type.record->fields[term.position].name), 8};
       return {fmt::format("{{{}}}_{{{}}}", within(of, 8), term.position), 8};
     }
-    case Kind::wants:
+    case TermKind::wants:
       return {add_bar(letters_.of(op_.schema.arguments[term.symbol.index].label())) + " \\text{ wanted}", 3};
-    case Kind::has_tangent:
+    case TermKind::has_tangent:
       return {add_dot(letters_.of(op_.schema.arguments[term.symbol.index].label())) + " \\text{ given}", 3};
   }
   return {};

@@ -6,23 +6,23 @@
 
 namespace opgen::tests {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 std::string reference_cpp(const ExprPtr& expression, const Functions& functions) {
   std::vector<std::string> args;
   for (const ExprPtr& argument : expression->args) args.push_back(reference_cpp(argument, functions));
   switch (expression->kind) {
-    case Kind::number:
+    case ExprKind::number:
       return expression->text.find_first_of(".eE") == std::string::npos ? expression->text + ".0" : expression->text;
-    case Kind::name:
+    case ExprKind::name:
       if (expression->text == "inf") return "std::numeric_limits<double>::infinity()";
       if (expression->text == "nan") return "std::numeric_limits<double>::quiet_NaN()";
       return expression->text == "pi" ? "3.14159265358979323846" : expression->text;
-    case Kind::unary:
+    case ExprKind::unary:
       return expression->text + "(" + args[0] + ")";
-    case Kind::binary:
+    case ExprKind::binary:
       return "(" + args[0] + " " + expression->text + " " + args[1] + ")";
-    case Kind::conditional:
+    case ExprKind::conditional:
       return "(" + args[0] + " ? " + args[1] + " : " + args[2] + ")";
     default:
       if (expression->text == "where") return "(" + args[0] + " ? " + args[1] + " : " + args[2] + ")";

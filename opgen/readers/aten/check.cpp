@@ -11,7 +11,7 @@
 namespace opgen::aten {
 namespace {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 /// How the formulas of a rule set name the gradients that arrive.
 struct GradientNames {

@@ -13,7 +13,7 @@
 namespace opgen::aten {
 namespace {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 /// name(parameters) = value.
 struct Definition {
@@ -82,10 +82,10 @@ class Layer {
     const size_t equals = text.value().find('=');
     if (equals == std::string::npos) throw Problem(text.at(0), "a definition is 'name(parameters) = value'");
     const ExprPtr head = parse_cpp_formula(Text(text.value().substr(0, equals), text.at(0)));
-    if (!head->is(Kind::call)) throw Problem(text.at(0), "a definition is 'name(parameters) = value'");
+    if (!head->is(ExprKind::call)) throw Problem(text.at(0), "a definition is 'name(parameters) = value'");
     Definition definition;
     for (const ExprPtr& parameter : head->args) {
-      if (!parameter->is(Kind::name)) throw Problem(text.at(0), "the parameters of a definition are names");
+      if (!parameter->is(ExprKind::name)) throw Problem(text.at(0), "the parameters of a definition are names");
       definition.parameters.push_back(parameter->text);
     }
     definition.value = parse_cpp_formula(Text(text.value().substr(equals + 1), text.at(equals + 1)));
@@ -141,9 +141,9 @@ class Layer {
     // The engine of the base does not sum a gradient over the dims that an input was broadcast along.
     const bool one = rule.rule->reverse && rule.rule->of.size() == 1 && arguments[rule.rule->of[0]].type.is_tensor();
     if (one && set.inputs.size() > 1) {
-      const ExprPtr input = make_expr(Kind::name, rule.rule->keys[0], {}, rule.rule->at);
-      const ExprPtr sizes = make_expr(Kind::method, "sizes", {input}, rule.rule->at);
-      tree = make_expr(Kind::call, "sum_to", {tree, sizes}, rule.rule->at);
+      const ExprPtr input = make_expr(ExprKind::name, rule.rule->keys[0], {}, rule.rule->at);
+      const ExprPtr sizes = make_expr(ExprKind::method, "sizes", {input}, rule.rule->at);
+      tree = make_expr(ExprKind::call, "sum_to", {tree, sizes}, rule.rule->at);
     }
     return fold_line(fmt::format("    {}: {}", keys, quote(to_string(tree))));
   }
@@ -163,23 +163,23 @@ class Layer {
   /// What a method is called on serves as `self`, wherever that stands.
   ExprPtr call_of_layer(const Expr& node, std::vector<ExprPtr> args, const Function& function) const {
     const auto& arguments = function.schema.arguments;
-    for (size_t i = 1; node.is(Kind::method) && i < arguments.size() && i < args.size(); ++i) {
+    for (size_t i = 1; node.is(ExprKind::method) && i < arguments.size() && i < args.size(); ++i) {
       if (arguments[i].name == "self")
         std::rotate(args.begin(), args.begin() + 1, args.begin() + static_cast<std::ptrdiff_t>(i) + 1);
     }
-    return make_expr(Kind::call, prefix_ + function.schema.name, std::move(args), node.at);
+    return make_expr(ExprKind::call, prefix_ + function.schema.name, std::move(args), node.at);
   }
 
   ExprPtr translate(const ExprPtr& tree, const CheckedSet& set, const Rule& rule) const {
     const auto layer = calls_of_layer(set);
     const auto walk = [&](const auto& self, const ExprPtr& node) -> ExprPtr {
-      if (node->is(Kind::index) && node->args[0]->is_name("grad_input_mask")) return wants(node, rule);
-      if (const auto number = kNumbers.find(node->text); node->is(Kind::name) && number != kNumbers.end())
-        return make_expr(Kind::number, number->second, {}, node->at);
+      if (node->is(ExprKind::index) && node->args[0]->is_name("grad_input_mask")) return wants(node, rule);
+      if (const auto number = kNumbers.find(node->text); node->is(ExprKind::name) && number != kNumbers.end())
+        return make_expr(ExprKind::number, number->second, {}, node->at);
       std::vector<ExprPtr> args;
       for (const ExprPtr& argument : node->args) args.push_back(self(self, argument));
-      if (node->is(Kind::method) && node->text == "scalar_type") return make_expr(Kind::method, "dtype", args, node->at);
-      if (!node->is(Kind::call) && !node->is(Kind::method))
+      if (node->is(ExprKind::method) && node->text == "scalar_type") return make_expr(ExprKind::method, "dtype", args, node->at);
+      if (!node->is(ExprKind::call) && !node->is(ExprKind::method))
         return std::make_shared<Expr>(node->kind, node->text, std::move(args), node->keys, node->at);
       if (const auto own = layer.find({node->at.line, node->at.column}); own != layer.end())
         return call_of_layer(*node, std::move(args), *own->second);
@@ -198,10 +198,10 @@ class Layer {
   }
 
   static ExprPtr wants(const ExprPtr& node, const Rule& rule) {
-    const std::optional<int64_t> number = node->args[1]->is(Kind::number) ? whole_number(node->args[1]->text) : std::nullopt;
+    const std::optional<int64_t> number = node->args[1]->is(ExprKind::number) ? whole_number(node->args[1]->text) : std::nullopt;
     if (!number || *number < 0 || *number >= static_cast<int64_t>(rule.keys.size()))
       throw Problem(node->at, fmt::format("grad_input_mask has {} elements", rule.keys.size()));
-    return make_expr(Kind::call, "wants", {make_expr(Kind::name, rule.keys[static_cast<size_t>(*number)], {}, node->at)},
+    return make_expr(ExprKind::call, "wants", {make_expr(ExprKind::name, rule.keys[static_cast<size_t>(*number)], {}, node->at)},
                      node->at);
   }
 

@@ -8,7 +8,7 @@
 namespace opgen::aten {
 namespace {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 constexpr Dialect kDialect = {"+-*/%<>!?:()[]{},.&|^~=;", "-> == != <= >= && || << ++ -- ::", true};
 
@@ -55,7 +55,7 @@ class Parser : TokenReader {
     ExprPtr yes = expression();
     expect(":", "between the two values of '? :'");
     ExprPtr no = expression();
-    return make_expr(Kind::conditional, "?", {condition, yes, no}, at);
+    return make_expr(ExprKind::conditional, "?", {condition, yes, no}, at);
   }
 
   ExprPtr binary(size_t level) {
@@ -70,8 +70,8 @@ class Parser : TokenReader {
       const Position at = here();
       ++next_;
       ExprPtr right = binary(level + 1);
-      left = found->call ? make_expr(Kind::call, found->call, {left, right}, at)
-                         : make_expr(Kind::binary, std::string(found->symbol), {left, right}, at);
+      left = found->call ? make_expr(ExprKind::call, found->call, {left, right}, at)
+                         : make_expr(ExprKind::binary, std::string(found->symbol), {left, right}, at);
     }
   }
 
@@ -79,15 +79,15 @@ class Parser : TokenReader {
     const Depth depth(*this);
     const Position at = here();
     if (take("+")) return unary();
-    if (take("*")) return make_expr(Kind::method, "value", {unary()}, at);
-    if (take("~")) return make_expr(Kind::call, "bitwise_not", {unary()}, at);
+    if (take("*")) return make_expr(ExprKind::method, "value", {unary()}, at);
+    if (take("~")) return make_expr(ExprKind::call, "bitwise_not", {unary()}, at);
     if (!peek("-") && !peek("!")) return postfix();
     const std::string symbol = token().text;
     ++next_;
     ExprPtr operand = unary();
-    if (symbol == "-" && operand->is(Kind::number) && operand->text[0] != '-')
-      return make_expr(Kind::number, "-" + operand->text, {}, at);
-    return make_expr(Kind::unary, symbol, {operand}, at);
+    if (symbol == "-" && operand->is(ExprKind::number) && operand->text[0] != '-')
+      return make_expr(ExprKind::number, "-" + operand->text, {}, at);
+    return make_expr(ExprKind::unary, symbol, {operand}, at);
   }
 
   ExprPtr postfix() {
@@ -103,13 +103,13 @@ class Parser : TokenReader {
         if (!peek("(")) fail(fmt::format("expected '(' after '.{}': fields of structs cannot be read", name));
         std::vector<ExprPtr> args = {value};
         sequence(args, "(", ")");
-        value = make_expr(Kind::method, name, std::move(args), at);
+        value = make_expr(ExprKind::method, name, std::move(args), at);
       } else if (peek("[")) {
         const Position at = here();
         ++next_;
         ExprPtr index = expression();
         expect("]", "to close the index");
-        value = make_expr(Kind::index, "", {value, index}, at);
+        value = make_expr(ExprKind::index, "", {value, index}, at);
       } else {
         return value;
       }
@@ -151,10 +151,10 @@ class Parser : TokenReader {
     switch (current.kind) {
       case Token::Kind::number:
         ++next_;
-        return make_expr(Kind::number, current.text, {}, at);
+        return make_expr(ExprKind::number, current.text, {}, at);
       case Token::Kind::string:
         ++next_;
-        return make_expr(Kind::string, current.text, {}, at);
+        return make_expr(ExprKind::string, current.text, {}, at);
       case Token::Kind::name:
         ++next_;
         return make_name(one_word(without_namespaces(current.text)), at);
@@ -183,31 +183,31 @@ class Parser : TokenReader {
       return made(name, types, std::move(args), list, at);
     }
     const auto constant = cpp_constants().find(name);
-    return make_expr(Kind::name, constant == cpp_constants().end() ? name : constant->second, {}, at);
+    return make_expr(ExprKind::name, constant == cpp_constants().end() ? name : constant->second, {}, at);
   }
 
   /// A call, or a value of a type that is written like one.
   ExprPtr made(const std::string& name, const std::vector<std::string>& types, std::vector<ExprPtr> args, bool list,
                const Position& at) {
     if (name == "get" && args.size() == 1 && types.size() == 1)
-      return make_expr(Kind::index, "", {args[0], make_expr(Kind::number, types[0], {}, at)}, at);
+      return make_expr(ExprKind::index, "", {args[0], make_expr(ExprKind::number, types[0], {}, at)}, at);
     if (name == "static_cast" && args.size() == 1 && types.size() == 1)
-      return make_expr(Kind::call, one_word(without_namespaces(types[0])), std::move(args), at);
-    if (name == "make_tuple") return make_expr(Kind::tuple, "", std::move(args), at);
+      return make_expr(ExprKind::call, one_word(without_namespaces(types[0])), std::move(args), at);
+    if (name == "make_tuple") return make_expr(ExprKind::tuple, "", std::move(args), at);
     if (name == "tuple") {
-      while (args.size() < types.size()) args.push_back(make_expr(Kind::name, "none", {}, at));
-      return make_expr(Kind::tuple, "", std::move(args), at);
+      while (args.size() < types.size()) args.push_back(make_expr(ExprKind::name, "none", {}, at));
+      return make_expr(ExprKind::tuple, "", std::move(args), at);
     }
-    if (name == "Tensor" && args.empty()) return make_expr(Kind::name, "none", {}, at);
+    if (name == "Tensor" && args.empty()) return make_expr(ExprKind::name, "none", {}, at);
     if (is_holder(name)) {
-      if (list) return make_expr(Kind::list, "", std::move(args), at);
-      if (args.size() == 1 && name == "vector") args.push_back(make_expr(Kind::name, "none", {}, at));
+      if (list) return make_expr(ExprKind::list, "", std::move(args), at);
+      if (args.size() == 1 && name == "vector") args.push_back(make_expr(ExprKind::name, "none", {}, at));
       if (args.size() == 1) return args[0];
-      if (args.size() == 2) return make_expr(Kind::call, "repeated", std::move(args), at);
-      if (args.empty() && name == "optional") return make_expr(Kind::name, "none", {}, at);
-      if (args.empty()) return make_expr(Kind::list, "", {}, at);
+      if (args.size() == 2) return make_expr(ExprKind::call, "repeated", std::move(args), at);
+      if (args.empty() && name == "optional") return make_expr(ExprKind::name, "none", {}, at);
+      if (args.empty()) return make_expr(ExprKind::list, "", {}, at);
     }
-    return make_expr(Kind::call, without_symint(name), std::move(args), at);
+    return make_expr(ExprKind::call, without_symint(name), std::move(args), at);
   }
 
   /// `{a, b}`; `{{a, b}}`, an array in the braces of a struct, is the same.
@@ -215,8 +215,8 @@ class Parser : TokenReader {
     const Depth depth(*this);
     std::vector<ExprPtr> elements;
     sequence(elements, "{", "}");
-    if (elements.size() == 1 && elements[0]->is(Kind::list)) return elements[0];
-    return make_expr(Kind::list, "", std::move(elements), at);
+    if (elements.size() == 1 && elements[0]->is(ExprKind::list)) return elements[0];
+    return make_expr(ExprKind::list, "", std::move(elements), at);
   }
 
   /// `[capture](parameters) { body }`, skipped as balanced brackets.
@@ -232,7 +232,7 @@ class Parser : TokenReader {
         closing += word == "[" ? ']' : word == "(" ? ')' : '}';
       } else if (!closing.empty() && word[0] == closing.back() && word.size() == 1) {
         closing.pop_back();
-        if (closing.empty() && word == "}") return make_expr(Kind::call, kLambda, {}, at);
+        if (closing.empty() && word == "}") return make_expr(ExprKind::call, kLambda, {}, at);
       } else if (word == "]" || word == ")" || word == "}") {
         --next_;
         fail(fmt::format("'{}' closes nothing in this lambda", word));

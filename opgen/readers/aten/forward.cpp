@@ -5,10 +5,10 @@
 namespace opgen::aten {
 namespace {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
-ExprPtr name(const std::string& text, const Position& at) { return make_expr(Kind::name, text, {}, at); }
-ExprPtr conj(ExprPtr value, const Position& at) { return make_expr(Kind::method, "conj", {std::move(value)}, at); }
+ExprPtr name(const std::string& text, const Position& at) { return make_expr(ExprKind::name, text, {}, at); }
+ExprPtr conj(ExprPtr value, const Position& at) { return make_expr(ExprKind::method, "conj", {std::move(value)}, at); }
 
 /// The op itself on the tangents of its tensors.
 ExprPtr linear(const Rule& rule, const RuleSet& rules, const Function& function) {
@@ -18,7 +18,7 @@ ExprPtr linear(const Rule& rule, const RuleSet& rules, const Function& function)
     const bool tangent = reverse && reverse->is(Rule::Kind::formula);
     args.push_back(name(function.schema.arguments[i].name + (tangent ? "_t" : ""), rule.at));
   }
-  return make_expr(Kind::call, function.schema.name, std::move(args), rule.at);
+  return make_expr(ExprKind::call, function.schema.name, std::move(args), rule.at);
 }
 
 /// The reverse formula of the one input, with the conjugate tangent for the gradient and values for inputs, conjugate again:

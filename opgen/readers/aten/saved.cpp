@@ -8,21 +8,21 @@
 namespace opgen::aten {
 namespace {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 using Read = std::function<void(const std::string& name, const std::string& property)>;
 
 /// Calls `read` for every name of a formula with the property that is needed of it; "" if that is the whole value.
 void walk(const ExprPtr& expr, const std::string& property, const Read& read) {
-  if (expr->is(Kind::name)) return read(expr->text, property);
+  if (expr->is(ExprKind::name)) return read(expr->text, property);
   for (size_t i = 0; i < expr->args.size(); ++i) {
     std::string needed;
-    if (expr->is(Kind::method) && i == 0) needed = property_of_method(expr->text);
-    if (expr->is(Kind::method) && i > 0) needed = property_of_argument(expr->text, i);
-    if (expr->is(Kind::call)) needed = property_of_argument(expr->text, i);
-    if (expr->is(Kind::index) && i == 0) needed = property;  // of an element
+    if (expr->is(ExprKind::method) && i == 0) needed = property_of_method(expr->text);
+    if (expr->is(ExprKind::method) && i > 0) needed = property_of_argument(expr->text, i);
+    if (expr->is(ExprKind::call)) needed = property_of_argument(expr->text, i);
+    if (expr->is(ExprKind::index) && i == 0) needed = property;  // of an element
     if (needed == "size" && expr->args.size() == 2) {
       const ExprPtr& dim = expr->args[1];
-      const bool constant = dim->is(Kind::number) || dim->is(Kind::name);
+      const bool constant = dim->is(ExprKind::number) || dim->is(ExprKind::name);
       needed = constant ? "size(" + dim->text + ")" : "sizes";
     }
     walk(expr->args[i], needed, read);

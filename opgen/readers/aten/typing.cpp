@@ -14,7 +14,7 @@
 namespace opgen::aten {
 namespace {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 using MaybeType = std::optional<Type>;
 
 std::string spell(const MaybeType& type) {
@@ -31,29 +31,29 @@ class Typer {
 
   MaybeType type(const ExprPtr& expr) {
     switch (expr->kind) {
-      case Kind::number:
+      case ExprKind::number:
         return type_of(expr->text.find_first_of(".eE") == std::string::npos ? Base::integer : Base::floating);
-      case Kind::string:
+      case ExprKind::string:
         return type_of(Base::string);
-      case Kind::name:
+      case ExprKind::name:
         return name(*expr);
-      case Kind::call:
+      case ExprKind::call:
         return call(*expr);
-      case Kind::method:
+      case ExprKind::method:
         return method(*expr);
-      case Kind::member:
+      case ExprKind::member:
         return untyped(expr->at, "this dialect has no records, so no field '" + expr->text + "'");
-      case Kind::unary:
+      case ExprKind::unary:
         return unary(*expr);
-      case Kind::binary:
+      case ExprKind::binary:
         return binary(*expr);
-      case Kind::conditional:
+      case ExprKind::conditional:
         return conditional(*expr);
-      case Kind::tuple:
+      case ExprKind::tuple:
         return tuple(*expr);
-      case Kind::list:
+      case ExprKind::list:
         return list(*expr);
-      case Kind::index:
+      case ExprKind::index:
         return index(*expr);
     }
     return std::nullopt;
@@ -252,7 +252,7 @@ class Typer {
     const MaybeType on = type(expr.args[0]), position = type(expr.args[1]);
     if (!on) return std::nullopt;
     if (on->base == Base::tuple) {
-      const std::optional<int64_t> number = expr.args[1]->is(Kind::number) ? whole_number(expr.args[1]->text) : std::nullopt;
+      const std::optional<int64_t> number = expr.args[1]->is(ExprKind::number) ? whole_number(expr.args[1]->text) : std::nullopt;
       if (number && *number >= 0 && *number < static_cast<int64_t>(on->elements.size()))
         return on->elements[static_cast<size_t>(*number)];
       return untyped(expr.at, fmt::format("the tuple has {} elements", on->elements.size()));

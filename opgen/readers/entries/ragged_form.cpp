@@ -8,7 +8,7 @@
 namespace opgen {
 namespace {
 
-using Kind = Expr::Kind;
+using ExprKind = Expr::Kind;
 
 /// A formula of an entry that takes `dim`, over it or over the rows of each component of `ragged`.
 class Reading {
@@ -35,14 +35,14 @@ class Reading {
   }
 
   static bool is_dim(const ExprPtr& node) {
-    return node->is_name("dim") || (node->is(Kind::list) && node->args.size() == 1 && node->args[0]->is_name("dim"));
+    return node->is_name("dim") || (node->is(ExprKind::list) && node->args.size() == 1 && node->args[0]->is_name("dim"));
   }
 
   ExprPtr of(const ExprPtr& expr) const {
     return rewrite(expr, [this](const ExprPtr& node) -> ExprPtr {
-      if (ragged_ && is_dim(node)) return make_expr(Kind::name, "ragged", {}, node->at);
-      if (ragged_ && node->is_name("indices")) return make_expr(Kind::name, "rows", {}, node->at);
-      if (!node->is(Kind::call)) return nullptr;
+      if (ragged_ && is_dim(node)) return make_expr(ExprKind::name, "ragged", {}, node->at);
+      if (ragged_ && node->is_name("indices")) return make_expr(ExprKind::name, "rows", {}, node->at);
+      if (!node->is(ExprKind::call)) return nullptr;
       for (const Word& word : library_.words) {
         const ExprPtr& meaning = ragged_ ? word.ragged : word.dims;
         if (meaning && node->is_call(word.head->text) && node->args.size() == word.head->args.size())
@@ -80,9 +80,9 @@ class Reading {
         keys.push_back(call.keys[i] == "dim" ? "ragged" : call.keys[i]);
       }
     }
-    const auto form = std::make_shared<Expr>(Kind::call, op.nested.segment, std::move(passed), std::move(keys), call.at);
+    const auto form = std::make_shared<Expr>(ExprKind::call, op.nested.segment, std::move(passed), std::move(keys), call.at);
     if (!repeated) return form;
-    return make_expr(Kind::call, "segment_broadcast", {form, make_expr(Kind::name, "ragged", {}, call.at)}, call.at);
+    return make_expr(ExprKind::call, "segment_broadcast", {form, make_expr(ExprKind::name, "ragged", {}, call.at)}, call.at);
   }
 
   const Library& library_;
