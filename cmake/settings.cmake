@@ -27,7 +27,7 @@ if(DEFINED ENV{DECKLE_PRECOMPILED_HEADERS})
   set(use_precompiled_headers $ENV{DECKLE_PRECOMPILED_HEADERS})
 endif()
 option(DECKLE_PRECOMPILED_HEADERS
-  "Precompile the standard library's and fmt's headers (default: where there is no compiler cache)"
+  "Precompile the standard library's and fmt's headers, join the generator's files (default: where no compiler cache is)"
   ${use_precompiled_headers})
 if(DECKLE_PRECOMPILED_HEADERS)
   set(CMAKE_CXX_COMPILER_LAUNCHER "")  # ccache knows nothing of them

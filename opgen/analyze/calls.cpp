@@ -85,10 +85,10 @@ namespace {
 
 /// As collect_calls, but for elements of results that have no derivative: places and the like.
 void collect_differentiable(const Term& term, std::set<const Op*>& calls) {
-  const bool constant = term.is(Term::Kind::index) && term.arguments.size() == 1 && term.arguments[0]->is(Term::Kind::op) &&
+  const bool constant = term.is(TermKind::index) && term.arguments.size() == 1 && term.arguments[0]->is(TermKind::op) &&
                         term.arguments[0]->op->is_constant_result(term.position);
   if (constant) return;
-  if (term.is(Term::Kind::op)) calls.insert(term.op);
+  if (term.is(TermKind::op)) calls.insert(term.op);
   for (const TermPtr& part : term.arguments) collect_differentiable(*part, calls);
 }
 

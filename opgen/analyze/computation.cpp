@@ -5,8 +5,6 @@
 
 namespace opgen {
 
-using ExprKind = Expr::Kind;
-
 Computation::Computation(const ExprPtr& expr, const PlaceOf& place_of, const Functions& functions) {
   Known known;
   std::map<std::string, size_t> names;

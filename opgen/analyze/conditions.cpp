@@ -15,7 +15,6 @@
 namespace opgen {
 namespace {
 
-using TermKind = Term::Kind;
 using What = Symbol::What;
 
 constexpr size_t kMaxStates = 512;

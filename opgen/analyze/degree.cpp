@@ -18,20 +18,20 @@ Degree product_of(Degree a, Degree b) {
 Degree quotient_of(Degree a, Degree b) { return b <= Degree::constant ? a : Degree::other; }
 
 Degree degree_of(const ExprPtr& expr, const std::function<Degree(const std::string&)>& of_name) {
-  if (expr->is(Expr::Kind::number))
+  if (expr->is(ExprKind::number))
     return expr->text.find_first_not_of("0.") == std::string::npos ? Degree::zero : Degree::constant;
-  if (expr->is(Expr::Kind::name)) return of_name(expr->text);
+  if (expr->is(ExprKind::name)) return of_name(expr->text);
   std::vector<Degree> of;
   for (const ExprPtr& argument : expr->args) of.push_back(degree_of(argument, of_name));
   const bool plain = std::all_of(of.begin(), of.end(), [](Degree degree) { return degree <= Degree::constant; });
-  if (expr->is(Expr::Kind::unary) && expr->text == "-") return of[0];
-  if (expr->is(Expr::Kind::binary)) {
+  if (expr->is(ExprKind::unary) && expr->text == "-") return of[0];
+  if (expr->is(ExprKind::binary)) {
     if (expr->text == "+" || expr->text == "-") return sum_of(of[0], of[1]);
     if (expr->text == "*") return product_of(of[0], of[1]);
     if (expr->text == "/") return quotient_of(of[0], of[1]);
   }
   if (expr->is_call("damped")) return product_of(of[0], of[1]);
-  if (expr->is_call("where") || expr->is(Expr::Kind::conditional))
+  if (expr->is_call("where") || expr->is(ExprKind::conditional))
     return of[0] <= Degree::constant ? sum_of(of[1], of[2]) : Degree::other;
   return plain ? Degree::constant : Degree::other;
 }

@@ -11,7 +11,6 @@
 namespace opgen {
 namespace {
 
-using TermKind = Term::Kind;
 using What = Symbol::What;
 
 /// What tells gradients and tangents apart in messages.

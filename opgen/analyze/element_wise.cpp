@@ -8,8 +8,6 @@
 namespace opgen {
 namespace {
 
-using TermKind = Term::Kind;
-
 const std::set<std::string> kCopies = {"clone",      "contiguous", "expand", "expand_as", "to",  "full_like",
                                        "zeros_like", "ones_like",  "full",   "zeros",     "ones"};
 

@@ -14,7 +14,6 @@
 namespace opgen {
 namespace {
 
-using TermKind = Term::Kind;
 using What = Symbol::What;
 
 /// Ops that give each element as it is, where sizes do not change.
@@ -23,14 +22,14 @@ const std::set<std::string> kFilled = {"full_like", "zeros_like", "ones_like"};
 
 constexpr int kSizes[] = {2, 3};
 
-ExprPtr unknown() { return make_expr(Expr::Kind::name, "=unknown", {}); }
+ExprPtr unknown() { return make_expr(ExprKind::name, "=unknown", {}); }
 
 ExprPtr written(const std::string& text) {
   const bool named = text == "true" || text == "false" || text == "inf" || text == "nan" || text == "pi";
-  if (named) return make_expr(Expr::Kind::name, text, {});
-  return literal_value(text) ? make_expr(Expr::Kind::number, text, {}) : unknown();
+  if (named) return make_expr(ExprKind::name, text, {});
+  return literal_value(text) ? make_expr(ExprKind::number, text, {}) : unknown();
 }
-ExprPtr number(int value) { return make_expr(Expr::Kind::number, std::to_string(value), {}); }
+ExprPtr number(int value) { return make_expr(ExprKind::number, std::to_string(value), {}); }
 ExprPtr truth(bool value) { return written(value ? "true" : "false"); }
 
 bool is_none(const Term& term) {
@@ -112,7 +111,7 @@ ExprPtr Elements::of(const Term& term, Reading& reading) const {
     case TermKind::condition: {
       const ExprPtr condition = part(0);
       if (condition->is_name("true") || condition->is_name("false")) return part(condition->is_name("true") ? 1 : 2);
-      return make_expr(Expr::Kind::conditional, "", {condition, part(1), part(2)}, term.at);
+      return make_expr(ExprKind::conditional, "", {condition, part(1), part(2)}, term.at);
     }
     case TermKind::index:
       return term.arguments.size() == 1 ? of_part(*term.arguments[0], term.position, reading) : unknown();
@@ -127,7 +126,7 @@ ExprPtr Elements::of(const Term& term, Reading& reading) const {
     case TermKind::helper:
       if (term.type.is(Base::boolean)) return chosen(term, reading);
       if (!term.helper->home.is_deckle() || term.helper->schema.name != "quotient") return unknown();
-      return make_expr(Expr::Kind::call, "floor_divide", {part(0), part(1)}, term.at);
+      return make_expr(ExprKind::call, "floor_divide", {part(0), part(1)}, term.at);
     case TermKind::operation:
       return of_operation(term, reading);
     default:
@@ -149,7 +148,7 @@ ExprPtr Elements::of_operation(const Term& term, Reading& reading) const {
       if (yes || no) return operands[1 - i];
     }
   }
-  return make_expr(one ? Expr::Kind::unary : Expr::Kind::binary, spelling(term.operation), std::move(operands), term.at);
+  return make_expr(one ? ExprKind::unary : ExprKind::binary, spelling(term.operation), std::move(operands), term.at);
 }
 
 ExprPtr Elements::of_part(const Term& term, size_t position, Reading& reading) const {
@@ -160,15 +159,15 @@ ExprPtr Elements::of_part(const Term& term, size_t position, Reading& reading) c
   if (!term.is(TermKind::condition)) return unknown();
   const ExprPtr condition = of(*term.arguments[0], reading);
   if (condition->is_name("true") || condition->is_name("false")) return in(*term.arguments[condition->is_name("true") ? 1 : 2]);
-  return make_expr(Expr::Kind::conditional, "", {condition, in(*term.arguments[1]), in(*term.arguments[2])}, term.at);
+  return make_expr(ExprKind::conditional, "", {condition, in(*term.arguments[1]), in(*term.arguments[2])}, term.at);
 }
 
 ExprPtr Elements::of_symbol(const Symbol& symbol, const Reading& reading) const {
   if (symbol.how != Symbol::How::whole) return unknown();
   if (symbol.what == What::argument || symbol.what == What::primal)
     return reading.arguments ? (*reading.arguments)[symbol.index]
-                             : make_expr(Expr::Kind::name, reading.op.schema.arguments[symbol.index].name, {});
-  if (symbol.what == What::result) return make_expr(Expr::Kind::name, kResult, {});
+                             : make_expr(ExprKind::name, reading.op.schema.arguments[symbol.index].name, {});
+  if (symbol.what == What::result) return make_expr(ExprKind::name, kResult, {});
   if (symbol.what == What::gradient) return number(1);
   return symbol.what == What::tangent ? number(symbol.index == input_ ? 1 : 0) : unknown();
 }
@@ -186,7 +185,7 @@ ExprPtr Elements::of_call(const Op& op, std::vector<ExprPtr> arguments) const {
     arguments.push_back(written(op.schema.arguments[i].default_value.value_or("")));
   if (op.body == Op::Body::pointwise) {
     return rewrite(op.pointwise, [&](const ExprPtr& node) -> ExprPtr {
-      return node->is(Expr::Kind::name) && op.schema.find(node->text) ? arguments[op.index_of(node->text)] : nullptr;
+      return node->is(ExprKind::name) && op.schema.find(node->text) ? arguments[op.index_of(node->text)] : nullptr;
     });
   }
   if (kSame.count(op.name())) return arguments[0];

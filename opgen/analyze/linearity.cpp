@@ -11,8 +11,6 @@
 namespace opgen {
 namespace {
 
-using TermKind = Term::Kind;
-
 std::shared_ptr<const Problem> problem(const Position& at, const std::string& message) {
   return std::make_shared<const Problem>(at, message);
 }

@@ -13,7 +13,6 @@
 namespace opgen {
 namespace {
 
-using TermKind = Term::Kind;
 using What = Symbol::What;
 using State = Conditions::State;
 

@@ -68,7 +68,7 @@ class Planner {
       sizes_read(*term.arguments[0]);
       return;
     }
-    if (term.is(Term::Kind::read) && term.symbol.how == How::sizes) measured_.insert({term.symbol.what, term.symbol.index});
+    if (term.is(TermKind::read) && term.symbol.how == How::sizes) measured_.insert({term.symbol.what, term.symbol.index});
     for (const TermPtr& part : term.arguments) sizes_read(*part);
   }
 

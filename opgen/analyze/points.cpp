@@ -70,7 +70,7 @@ std::vector<Real> Points::literals(const std::vector<ExprPtr>& expressions) {
     const ExprPtr part = parts.back();
     parts.pop_back();
     if (!seen.insert(part.get()).second) continue;
-    const Scalar value = part->is(Expr::Kind::number) ? literal_value(part->text) : std::nullopt;
+    const Scalar value = part->is(ExprKind::number) ? literal_value(part->text) : std::nullopt;
     if (value && std::isfinite(*value)) numbers.insert({*value, -*value});
     parts.insert(parts.end(), part->args.begin(), part->args.end());
   }

@@ -51,7 +51,7 @@ TermPtr recompute_result(const Op& op, size_t result, const Position& at) {
 
 /// Behind a new first let, which stands for the result.
 TermPtr behind_let(const TermPtr& term, size_t result, const std::string& name) {
-  if (term->is(Term::Kind::read)) {
+  if (term->is(TermKind::read)) {
     Symbol symbol = term->symbol;
     if (symbol.is(What::result, result) && symbol.how == Symbol::How::whole)
       symbol = {What::let, 0, name, Symbol::How::whole};

@@ -9,7 +9,6 @@
 namespace opgen {
 namespace {
 
-using ExprKind = Expr::Kind;
 using Real = long double;
 using Step = Region::Step;
 

@@ -47,8 +47,8 @@ class Slopes {
     for (Compiled& one : written_) {
       if (one.when) one.applies.emplace(computation(one.when));
       one.gives.emplace(computation(one.value));
-      const ExprPtr nothing = make_expr(Expr::Kind::number, "0", {});
-      expressions_.push_back(one.when ? make_expr(Expr::Kind::conditional, "", {one.when, one.value, nothing}) : one.value);
+      const ExprPtr nothing = make_expr(ExprKind::number, "0", {});
+      expressions_.push_back(one.when ? make_expr(ExprKind::conditional, "", {one.when, one.value, nothing}) : one.value);
     }
     regions_ = regions_of(expressions_, [&](const std::string& name) {
       const Argument* const argument = op_.schema.find(name);
@@ -135,7 +135,7 @@ class Slopes {
     std::set<const Expr*> seen;
     const std::function<void(const ExprPtr&)> visit = [&](const ExprPtr& part) {
       if (!seen.insert(part.get()).second) return;
-      if (part->is(Expr::Kind::binary) && kComparisons.count(part->text)) {
+      if (part->is(ExprKind::binary) && kComparisons.count(part->text)) {
         for (const std::string& name : names_in(part)) names.insert(name);
       }
       for (const ExprPtr& operand : part->args) visit(operand);

@@ -38,7 +38,7 @@ bool is_sum_to(const Term& term);
 template <typename Formula>  // Term or Block
 void collect_calls(const Formula& formula, std::set<const Op*>& calls) {
   visit(formula, [&](const Term& part) {
-    if (part.is(Term::Kind::op)) calls.insert(part.op);
+    if (part.is(TermKind::op)) calls.insert(part.op);
   });
 }
 

@@ -6,8 +6,8 @@ namespace {
 bool shows_self(const Term& written, const Block& formula) {
   const Term& term = without_lets(written, formula);
   if (term.reads(Symbol::What::argument)) return term.symbol.index == 0 && term.symbol.how == Symbol::How::whole;
-  if (term.is(Term::Kind::condition)) return shows_self(*term.arguments[1], formula) || shows_self(*term.arguments[2], formula);
-  return term.is(Term::Kind::op) && shows_self(*term.op) && shows_self(*term.arguments[0], formula);
+  if (term.is(TermKind::condition)) return shows_self(*term.arguments[1], formula) || shows_self(*term.arguments[2], formula);
+  return term.is(TermKind::op) && shows_self(*term.op) && shows_self(*term.arguments[0], formula);
 }
 
 }  // namespace

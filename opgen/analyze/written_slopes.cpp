@@ -49,7 +49,7 @@ std::vector<WrittenSlope> written_slopes(const Op& op) {
   for (size_t i = 0; i < op.schema.arguments.size(); ++i) {
     if (!op.schema.arguments[i].type.is_tensor()) continue;
     if (op.non_differentiable || op.is_constant(i))
-      slopes.push_back({i, nullptr, false, nullptr, make_expr(Expr::Kind::number, "0", {}), ""});
+      slopes.push_back({i, nullptr, false, nullptr, make_expr(ExprKind::number, "0", {}), ""});
     else
       read(op, i, slopes);
   }

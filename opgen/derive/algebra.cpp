@@ -9,8 +9,6 @@
 
 namespace opgen::algebra {
 
-using ExprKind = Expr::Kind;
-
 namespace {
 
 constexpr double kExact = 9007199254740992;  // whole numbers up to it are doubles

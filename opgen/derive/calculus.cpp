@@ -12,8 +12,6 @@
 namespace opgen {
 namespace {
 
-using ExprKind = Expr::Kind;
-
 bool is_constant_name(const std::string& text) { return text == "pi" || text == "inf" || text == "nan"; }
 
 const std::set<std::string> kComparisons = {"==", "!=", "<", "<=", ">", ">="};

@@ -14,7 +14,6 @@ namespace {
 
 using algebra::call;
 using algebra::name;
-using ExprKind = Expr::Kind;
 
 class Composer {
  public:

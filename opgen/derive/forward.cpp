@@ -6,8 +6,6 @@
 
 namespace opgen {
 
-using ExprKind = Expr::Kind;
-
 void expand_forward(Entry& entry) {
   for (WrittenRule& rule : entry.forward) {
     if (rule.kind == WrittenRule::Kind::auto_linear) {

@@ -9,8 +9,6 @@
 namespace opgen {
 namespace {
 
-using ExprKind = Expr::Kind;
-
 class LimitProtector {
  public:
   explicit LimitProtector(const Library& library) : library_(library) {}

@@ -18,7 +18,6 @@ namespace {
 
 using algebra::call;
 using algebra::name;
-using ExprKind = Expr::Kind;
 
 ExprPtr method(const ExprPtr& object, const std::string& function, const Position& at) {
   return make_expr(ExprKind::method, function, {object}, at);

@@ -8,8 +8,6 @@
 
 namespace opgen {
 
-using ExprKind = Expr::Kind;
-
 Expr::Expr(ExprKind kind, std::string text, std::vector<ExprPtr> args, std::vector<std::string> keys, const Position& at)
     : kind(kind), text(std::move(text)), args(std::move(args)), keys(std::move(keys)), at(at) {
   for (const ExprPtr& argument : this->args) {
@@ -63,7 +61,7 @@ std::string arguments_text(const Expr& expr, size_t first) {
 }
 
 /// What a method or member belongs to: "2.neg()" would be a bad number.
-std::string owner(const ExprPtr& expr) { return nested(expr, expr->is(Expr::Kind::number) ? 9 : 7); }
+std::string owner(const ExprPtr& expr) { return nested(expr, expr->is(ExprKind::number) ? 9 : 7); }
 
 }  // namespace
 

@@ -53,6 +53,7 @@ struct Expr {
   bool is_name(std::string_view name) const { return kind == Kind::name && text == name; }
   bool is_call(std::string_view name) const { return kind == Kind::call && text == name; }
 };
+using ExprKind = Expr::Kind;
 
 /// A parsed formula: `let a = x, b = y in body`.
 struct Formula {
@@ -66,7 +67,7 @@ Formula parse_formula(const Text& text);
 /// The formula as one tree: every `let` name replaced by what it stands for.
 ExprPtr inline_lets(const Formula& formula);
 
-ExprPtr make_expr(Expr::Kind kind, std::string text, std::vector<ExprPtr> args, const Position& at = {});
+ExprPtr make_expr(ExprKind kind, std::string text, std::vector<ExprPtr> args, const Position& at = {});
 
 /// Fully parenthesised where needed, in the formula language; equal trees print equally.
 std::string to_string(const ExprPtr& expr);

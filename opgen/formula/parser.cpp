@@ -8,8 +8,6 @@
 namespace opgen {
 namespace {
 
-using ExprKind = Expr::Kind;
-
 constexpr Dialect kDialect = {"+-*/%<>!?:()[],.=", "== != <= >= && ||"};
 
 class Parser : TokenReader {

@@ -24,7 +24,7 @@ TermPtr property(Property property, std::vector<TermPtr> arguments, Type type, c
 TermPtr element(TermPtr of, size_t position, Type type, const Position& at);
 /// A call of an op, as an operator between tensors if `operation` is not none.
 TermPtr call_of(const Op& op, std::vector<TermPtr> arguments, const Position& at, Operator operation = Operator::none);
-TermPtr compound(Term::Kind kind, std::vector<TermPtr> arguments, Type type, const Position& at);
+TermPtr compound(TermKind kind, std::vector<TermPtr> arguments, Type type, const Position& at);
 
 /// The term over other arguments, which `change` makes of its own.
 template <typename Change>

@@ -27,12 +27,12 @@ std::pair<size_t, bool> TermNumbers::of(const TermPtr& term, const std::vector<s
 
 size_t always_evaluated(const Term& term) {
   const bool shortcut = term.operation == Operator::logical_and || term.operation == Operator::logical_or;
-  const bool first_only = term.is(Term::Kind::condition) || (term.is(Term::Kind::operation) && shortcut);
+  const bool first_only = term.is(TermKind::condition) || (term.is(TermKind::operation) && shortcut);
   return first_only ? 1 : term.arguments.size();
 }
 
 bool may_be_shared(const Term& term) {
-  return term.is(Term::Kind::op) && (term.type.is_tensor() || term.type.base == Base::tuple || term.type.base == Base::record) &&
+  return term.is(TermKind::op) && (term.type.is_tensor() || term.type.base == Base::tuple || term.type.base == Base::record) &&
          !term.op->takes(Base::generator) && !term.op->writes_argument() && term.op->name() != "clone";
 }
 

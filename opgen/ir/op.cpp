@@ -19,7 +19,7 @@ bool Op::is_constant_result(size_t result) const {
   if (std::find(constant_results.begin(), constant_results.end(), result) != constant_results.end()) return true;
   if (!schema.results[result].type.is_tensor_like()) return true;
   const TermPtr dtype = result < allocations.size() ? allocations[result].dtype : nullptr;
-  return dtype && dtype->is(Term::Kind::literal) && dtype->text.find("float") == std::string::npos;
+  return dtype && dtype->is(TermKind::literal) && dtype->text.find("float") == std::string::npos;
 }
 
 std::vector<size_t> Op::differentiable() const {

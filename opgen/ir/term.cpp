@@ -37,7 +37,7 @@ void visit(const Block& body, const std::function<void(const Term&)>& see) {
 }
 
 const Term& without_lets(const Term& term, const Block& formula) {
-  if (term.is(Term::Kind::conversion)) return without_lets(*term.arguments[0], formula);
+  if (term.is(TermKind::conversion)) return without_lets(*term.arguments[0], formula);
   return term.reads(Symbol::What::let) ? without_lets(*formula.lets[term.symbol.index].value, formula) : term;
 }
 

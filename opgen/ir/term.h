@@ -112,6 +112,7 @@ struct Term {
   bool is(Kind wanted) const { return kind == wanted; }
   bool reads(Symbol::What what) const { return kind == Kind::read && symbol.what == what; }
 };
+using TermKind = Term::Kind;
 
 /// `let a = x, b = y in value`; lets are numbered in this order.
 struct Let {

@@ -7,8 +7,6 @@
 
 namespace opgen {
 
-using ExprKind = Expr::Kind;
-
 namespace {
 
 bool is_plain_number(const Type& type) { return type.is(Base::integer) || type.is(Base::floating); }
@@ -18,7 +16,7 @@ void say_types(const std::vector<const Op*>& overloads, const Op& chosen, std::v
   const std::vector<Parameter> chosen_parameters = chosen.schema.parameters();
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Type& type = chosen_parameters[i].type;
-    if (!arguments[i]->is(Term::Kind::literal) || !is_plain_number(type)) continue;
+    if (!arguments[i]->is(TermKind::literal) || !is_plain_number(type)) continue;
     for (const Op* other : overloads) {
       const std::vector<Parameter> parameters = other->schema.parameters();
       if (i >= parameters.size()) continue;
@@ -92,7 +90,7 @@ TermPtr Resolver::call_op(const std::string& function, const ExprPtr& expr, cons
     return call_of(*best_op, std::move(best.arguments), expr->at);
   }
   Term term;
-  term.kind = Term::Kind::helper;
+  term.kind = TermKind::helper;
   term.helper = best_helper;
   term.type = result_type_of(best_helper->schema);
   term.arguments = std::move(best.arguments);
@@ -107,7 +105,7 @@ TermPtr Resolver::zeros_like(const ExprPtr& expr, const ExprPtr& tensor) {
   const auto part = [&](Property asked, Symbol::How how, Type type) {
     return property(asked, {read_only(*whole, how)}, std::move(type), tensor->at);
   };
-  return compound(Term::Kind::zeros,
+  return compound(TermKind::zeros,
                   {part(Property::sizes, Symbol::How::sizes, type_of(Base::integer, true)),
                    part(Property::dtype, Symbol::How::dtype, type_of(Base::dtype)),
                    part(Property::device, Symbol::How::device, type_of(Base::foreign))},
@@ -134,7 +132,7 @@ TermPtr Resolver::wanted_or_given(const ExprPtr& expr, const std::vector<ExprPtr
 
 TermPtr Resolver::asked(const ExprPtr& expr, size_t input, const std::string& path) const {
   Term term;
-  term.kind = expr->text == "wants" ? Term::Kind::wants : Term::Kind::has_tangent;
+  term.kind = expr->text == "wants" ? TermKind::wants : TermKind::has_tangent;
   term.symbol = {Symbol::What::argument, input, path, Symbol::How::whole};
   term.type = type_of(Base::boolean);
   term.at = expr->at;
@@ -150,7 +148,7 @@ TermPtr Resolver::asked_of_record(const ExprPtr& expr, const Meaning& record) co
     answers.push_back(found == scope_.asked.end() ? literal("false", type_of(Base::boolean), expr->at)
                                                   : asked(expr, found->second, found->first));
   }
-  return compound(Term::Kind::list, std::move(answers), type_of(Base::boolean, true), expr->at);
+  return compound(TermKind::list, std::move(answers), type_of(Base::boolean, true), expr->at);
 }
 
 }  // namespace opgen

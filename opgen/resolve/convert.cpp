@@ -32,7 +32,7 @@ TermPtr default_of(const Argument& argument, const Position& at) {
       elements.push_back(literal(inside.substr(first, comma - first), element, at));
       at_character = comma + 1;
     }
-    return convert_to(type, compound(Term::Kind::list, std::move(elements), type_of(element.base, true), at));
+    return convert_to(type, compound(TermKind::list, std::move(elements), type_of(element.base, true), at));
   }
   if (text == "True" || text == "False") {
     const TermPtr value = literal(text == "True" ? "true" : "false", type_of(Base::boolean), at);
@@ -70,7 +70,7 @@ std::optional<std::pair<TermPtr, int>> convert(const TermPtr& value, const Type&
   const Type& type = value->type;
   const auto converted = [&](int distance) { return std::pair{convert_to(wanted, value), distance}; };
   if (type.base == Base::none && !type.list) return wanted.optional ? std::optional(converted(0)) : std::nullopt;
-  const bool written_out = value->is(Term::Kind::list);
+  const bool written_out = value->is(TermKind::list);
   if (written_out && wanted.list && wanted.length > 0 && value->arguments.size() != static_cast<size_t>(wanted.length))
     return std::nullopt;
   if (type.list && type.base == Base::none && wanted.list) return converted(1);

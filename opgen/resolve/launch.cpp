@@ -17,11 +17,10 @@ namespace {
 
 /// Whether every literal is whole and every function has an int64 instance.
 bool serves_integers(const ExprPtr& node, const Library& library) {
-  using Kind = Expr::Kind;
-  if (node->is(Kind::number) && node->text.find_first_of(".e") != std::string::npos) return false;
-  if (node->is(Kind::name) && (node->text == "inf" || node->text == "nan" || node->text == "pi")) return false;
-  if (node->is(Kind::binary) && node->text == "/") return false;
-  if (node->is(Kind::call) && node->text != "where") {
+  if (node->is(ExprKind::number) && node->text.find_first_of(".e") != std::string::npos) return false;
+  if (node->is(ExprKind::name) && (node->text == "inf" || node->text == "nan" || node->text == "pi")) return false;
+  if (node->is(ExprKind::binary) && node->text == "/") return false;
+  if (node->is(ExprKind::call) && node->text != "where") {
     const auto function = library.functions.find(node->text);
     if (function == library.functions.end() || !function->second.integer) return false;
   }
@@ -31,7 +30,7 @@ bool serves_integers(const ExprPtr& node, const Library& library) {
 
 /// Whether the expression calls a function that only integers have.
 bool needs_integers(const ExprPtr& node, const Library& library) {
-  if (node->is(Expr::Kind::call)) {
+  if (node->is(ExprKind::call)) {
     const auto function = library.functions.find(node->text);
     if (function != library.functions.end() && function->second.bits) return true;
   }

@@ -9,8 +9,6 @@
 
 namespace opgen {
 
-using ExprKind = Expr::Kind;
-
 namespace {
 
 /// An operator of formulas, and the op that it is between tensors.
@@ -134,7 +132,7 @@ TermPtr Resolver::conditional(const ExprPtr& expr, const TermPtr& condition, con
                                           b->type.to_string()));
     *value = converted->first;
   }
-  return compound(Term::Kind::condition, {condition, a, b}, type, expr->at);
+  return compound(TermKind::condition, {condition, a, b}, type, expr->at);
 }
 
 TermPtr Resolver::tuple(const ExprPtr& expr) {
@@ -146,7 +144,7 @@ TermPtr Resolver::tuple(const ExprPtr& expr) {
     type.elements.push_back(value->type);
     elements.push_back(std::move(value));
   }
-  return compound(Term::Kind::tuple, std::move(elements), type, expr->at);
+  return compound(TermKind::tuple, std::move(elements), type, expr->at);
 }
 
 TermPtr Resolver::list(const ExprPtr& expr) {
@@ -164,7 +162,7 @@ TermPtr Resolver::list(const ExprPtr& expr) {
                                              value->type.to_string()));
     elements.push_back(value);
   }
-  return compound(Term::Kind::list, std::move(elements), type, expr->at);
+  return compound(TermKind::list, std::move(elements), type, expr->at);
 }
 
 TermPtr Resolver::index_of_gradients(const ExprPtr& expr) {
@@ -188,14 +186,14 @@ void Resolver::require_index(const ExprPtr& expr, const Term& list, const Term& 
   if (number->is(ExprKind::number) && to_string(written)[0] == '-')
     throw Problem(written->at,
                   fmt::format("the elements of a list are numbered from 0: there is none at {}", to_string(written)));
-  const size_t known = list.is(Term::Kind::list) ? list.arguments.size() : static_cast<size_t>(list.type.length);
+  const size_t known = list.is(TermKind::list) ? list.arguments.size() : static_cast<size_t>(list.type.length);
   if (const std::optional<int64_t> at = number->is(ExprKind::number) ? whole_number(number->text) : std::nullopt;
       at && known > 0 && *at >= static_cast<int64_t>(known))
     throw Problem(written->at, fmt::format("'{}' has {} elements, numbered from 0: there is none at {}", to_string(expr->args[0]),
                                            known, *at));
   const auto i = scope_.names.find("i");
   const bool each = i != scope_.names.end() && i->second.symbol.what == Symbol::What::element;
-  if (!each || !list.is(Term::Kind::read) || !list.type.is_list_of(Base::tensor) || position.reads(Symbol::What::element)) return;
+  if (!each || !list.is(TermKind::read) || !list.type.is_list_of(Base::tensor) || position.reads(Symbol::What::element)) return;
   throw Problem(written->at,
                 fmt::format("a formula for each element reads element i of every list, and '{0}' is another: write '{1}[i]', or "
                             "one formula for the whole list",
@@ -221,12 +219,12 @@ TermPtr Resolver::index(const ExprPtr& expr) {
   Type type = object->type;
   type.list = false;
   type.length = 0;
-  if (position->reads(Symbol::What::element) && object->is(Term::Kind::read) && type.base == Base::tensor) {
+  if (position->reads(Symbol::What::element) && object->is(TermKind::read) && type.base == Base::tensor) {
     Symbol symbol = object->symbol;
     symbol.how = Symbol::How::element;
     return read(symbol, type, expr->at);
   }
-  return compound(Term::Kind::index, {object, position}, type, expr->at);
+  return compound(TermKind::index, {object, position}, type, expr->at);
 }
 
 }  // namespace opgen

@@ -12,8 +12,6 @@
 
 namespace opgen {
 
-using ExprKind = Expr::Kind;
-
 namespace {
 
 struct TensorProperty {
@@ -147,7 +145,7 @@ TermPtr Resolver::value_of(const Meaning& meaning, const Position& at) const {
   if (meaning.fields.empty()) return read(meaning.symbol, meaning.type, at);
   std::vector<TermPtr> fields;
   for (const Meaning& field : meaning.fields) fields.push_back(value_of(field, at));
-  return compound(Term::Kind::record, std::move(fields), meaning.type, at);
+  return compound(TermKind::record, std::move(fields), meaning.type, at);
 }
 
 TermPtr Resolver::object_of(const ExprPtr& expr) {
@@ -204,7 +202,7 @@ TermPtr Resolver::asked_property(const ExprPtr& expr, const TermPtr& object) {
     const bool wants_dim = candidate.property == Property::size;
     if (expr->args.size() - 1 != (wants_dim ? 1u : 0u))
       throw Problem(expr->at, wants_dim ? "size(dim) takes one dim" : fmt::format("{}() takes no arguments", candidate.name));
-    std::vector<TermPtr> arguments = {object->is(Term::Kind::read) && object->symbol.how == Symbol::How::whole && candidate.how
+    std::vector<TermPtr> arguments = {object->is(TermKind::read) && object->symbol.how == Symbol::How::whole && candidate.how
                                           ? read_only(*object, *candidate.how)
                                           : object};
     if (wants_dim) arguments.push_back(resolve_to(expr->args[1], type_of(Base::integer), "the dim"));

@@ -115,7 +115,7 @@ TermPtr condition_of(const ExprPtr& when, const Program& program, const Op& op) 
   Scope scope = argument_scope(op, program);
   TermPtr condition = Resolver(scope).resolve_to(when, type_of(Base::boolean), "the condition of a case");
   visit(*condition, [](const Term& term) {
-    if (term.is(Term::Kind::read) && term.type.is_tensor_like() && term.symbol.how == Symbol::How::whole)
+    if (term.is(TermKind::read) && term.type.is_tensor_like() && term.symbol.how == Symbol::How::whole)
       throw Problem(term.at, fmt::format("'when' is decided at the call, from numbers, sizes and dtypes, and the values of '{}' "
                                          "are not among these: write 'c ? a : b'",
                                          term.symbol.name));
@@ -222,7 +222,7 @@ void resolve_differentiability(const Entry& entry, const Program& program, Op& o
         sometimes.insert(key);
       } else {
         ExprPtr& all = holds[key];
-        all = all ? make_expr(Expr::Kind::binary, "||", {all, written.when}, written.at) : written.when;
+        all = all ? make_expr(ExprKind::binary, "||", {all, written.when}, written.at) : written.when;
       }
     }
   }

@@ -170,7 +170,7 @@ class NodePrinter {
   }
 
   static bool is_nothing(const Term& value) {
-    return value.is(Term::Kind::conversion) && value.arguments[0]->type.base == Base::none && !value.arguments[0]->type.list;
+    return value.is(TermKind::conversion) && value.arguments[0]->type.base == Base::none && !value.arguments[0]->type.list;
   }
 
   /// The condition of a case, over what the node keeps.

@@ -14,8 +14,6 @@
 namespace opgen::cpp {
 namespace {
 
-using ExprKind = Expr::Kind;
-
 /// Writes an expression as Highway calls; what occurs several times is computed once.
 class VectorWriter {
  public:

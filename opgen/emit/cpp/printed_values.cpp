@@ -10,8 +10,6 @@
 
 namespace opgen::cpp {
 
-using TermKind = Term::Kind;
-
 std::string list_literal(const std::string& braces, const Type& type) {
   if (type.base == Base::tensor) return "TensorList" + braces;
   if (type.base == Base::integer) return "Ints" + braces;

@@ -11,8 +11,6 @@
 namespace opgen::cpp {
 namespace {
 
-using TermKind = Term::Kind;
-
 int precedence_of(Operator operation) {
   switch (operation) {
     case Operator::none:

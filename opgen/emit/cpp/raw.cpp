@@ -161,9 +161,9 @@ class KernelLaunch {
   std::string wanted_lengths() const {
     std::map<size_t, size_t> lengths;
     for (const Allocation& allocation : op_.allocations) {
-      if (!allocation.wanted || !allocation.wanted->is(Term::Kind::index) || allocation.wanted->arguments.size() < 2) continue;
+      if (!allocation.wanted || !allocation.wanted->is(TermKind::index) || allocation.wanted->arguments.size() < 2) continue;
       const Term &list = *allocation.wanted->arguments[0], &number = *allocation.wanted->arguments[1];
-      if (!list.reads(Symbol::What::argument) || !number.is(Term::Kind::literal)) continue;
+      if (!list.reads(Symbol::What::argument) || !number.is(TermKind::literal)) continue;
       size_t& length = lengths[list.symbol.index];
       length = std::max(length, static_cast<size_t>(std::stoul(number.text)) + 1);
     }

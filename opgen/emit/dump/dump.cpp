@@ -12,7 +12,6 @@
 namespace opgen::dump {
 namespace {
 
-using TermKind = Term::Kind;
 using What = Symbol::What;
 
 std::string symbol_text(const Symbol& symbol) {

@@ -12,8 +12,6 @@
 namespace opgen::site {
 namespace {
 
-using TermKind = Term::Kind;
-
 const char* const kTimes = "\\,";
 
 /// Ops on tensors that are operators of mathematics, by their names.
@@ -46,7 +44,7 @@ const char* product_sign(const Op& op, const TermPtr& left, const TermPtr& right
 }
 
 /// where(c, a, b) and c ? a : b, whose parts are in the same order.
-bool is_choice(const Expr& expr) { return expr.is(Expr::Kind::conditional) || (expr.is_call("where") && expr.args.size() == 3); }
+bool is_choice(const Expr& expr) { return expr.is(ExprKind::conditional) || (expr.is_call("where") && expr.args.size() == 3); }
 
 }  // namespace
 
@@ -208,7 +206,7 @@ Printed Latex::print(const Term& term) const {
 Printed Latex::product(const ExprPtr& expr, const Names& names) const {
   std::vector<ExprPtr> factors;
   ExprPtr rest = expr;
-  for (; rest->is(Expr::Kind::binary) && rest->text == "*"; rest = rest->args[0]) factors.insert(factors.begin(), rest->args[1]);
+  for (; rest->is(ExprKind::binary) && rest->text == "*"; rest = rest->args[0]) factors.insert(factors.begin(), rest->args[1]);
   factors.insert(factors.begin(), rest);
   std::optional<Printed> result;
   for (size_t i = 0; i < factors.size();) {
@@ -252,16 +250,16 @@ Printed Latex::print(const ExprPtr& expr, const Names& names) const {
   const auto part = [&](size_t i) { return print(expr->args[i], names); };
   if (is_choice(*expr)) return choice(expr, names);
   switch (expr->kind) {
-    case Expr::Kind::number:
+    case ExprKind::number:
       return number(expr->text);
-    case Expr::Kind::name:
+    case ExprKind::name:
       if (expr->text == "pi" || expr->text == "inf" || expr->text == "nan") return number(expr->text);
       return names(expr->text);
-    case Expr::Kind::unary:
+    case ExprKind::unary:
       return expr->text == "-" ? negate(part(0)) : invert(part(0));
-    case Expr::Kind::binary:
+    case ExprKind::binary:
       return expr->text == "*" ? product(expr, names) : binary(expr->text, part(0), part(1), kTimes);
-    case Expr::Kind::call:
+    case ExprKind::call:
       return call(expr, names);
     default:
       return {"\\text{" + escape(to_string(expr)) + "}", 8};

@@ -126,8 +126,8 @@ void write_checks(JsonWriter& json, const Op& op, const Latex& latex) {
 
 /// What evaluating a pointwise expression takes for one element: operators, and calls of scalar functions by name.
 void count(const ExprPtr& expr, std::map<std::string, int>& counts) {
-  if (expr->is(Expr::Kind::binary) || expr->is(Expr::Kind::unary)) ++counts["arithmetic"];
-  if (expr->is(Expr::Kind::call)) ++counts[expr->text];
+  if (expr->is(ExprKind::binary) || expr->is(ExprKind::unary)) ++counts["arithmetic"];
+  if (expr->is(ExprKind::call)) ++counts[expr->text];
   for (const ExprPtr& part : expr->args) count(part, counts);
 }
 

@@ -6,8 +6,6 @@
 
 namespace opgen::tests {
 
-using ExprKind = Expr::Kind;
-
 std::string reference_cpp(const ExprPtr& expression, const Functions& functions) {
   std::vector<std::string> args;
   for (const ExprPtr& argument : expression->args) args.push_back(reference_cpp(argument, functions));

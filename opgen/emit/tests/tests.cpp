@@ -153,9 +153,9 @@ class SampleWriter {
     return join(which);
   }
   static bool is_of_statistics(const Term& dtype) {
-    return dtype.is(Term::Kind::helper) && dtype.helper->schema.name == "statistics_dtype";
+    return dtype.is(TermKind::helper) && dtype.helper->schema.name == "statistics_dtype";
   }
-  static bool is_float64(const Term& dtype) { return dtype.is(Term::Kind::literal) && dtype.text == "float64"; }
+  static bool is_float64(const Term& dtype) { return dtype.is(TermKind::literal) && dtype.text == "float64"; }
 
   /// All tensors of records and of what stands beside them.
   std::string results_of_records(const std::string& function) const {

@@ -11,8 +11,6 @@
 namespace opgen::aten {
 namespace {
 
-using ExprKind = Expr::Kind;
-
 /// How the formulas of a rule set name the gradients that arrive.
 struct GradientNames {
   bool plain = false, indexed = false;

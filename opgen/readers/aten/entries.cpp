@@ -13,8 +13,6 @@
 namespace opgen::aten {
 namespace {
 
-using ExprKind = Expr::Kind;
-
 /// name(parameters) = value.
 struct Definition {
   std::vector<std::string> parameters;

@@ -8,8 +8,6 @@
 namespace opgen::aten {
 namespace {
 
-using ExprKind = Expr::Kind;
-
 constexpr Dialect kDialect = {"+-*/%<>!?:()[]{},.&|^~=;", "-> == != <= >= && || << ++ -- ::", true};
 
 struct Level {

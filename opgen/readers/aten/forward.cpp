@@ -5,8 +5,6 @@
 namespace opgen::aten {
 namespace {
 
-using ExprKind = Expr::Kind;
-
 ExprPtr name(const std::string& text, const Position& at) { return make_expr(ExprKind::name, text, {}, at); }
 ExprPtr conj(ExprPtr value, const Position& at) { return make_expr(ExprKind::method, "conj", {std::move(value)}, at); }
 

@@ -8,7 +8,6 @@
 namespace opgen::aten {
 namespace {
 
-using ExprKind = Expr::Kind;
 using Read = std::function<void(const std::string& name, const std::string& property)>;
 
 /// Calls `read` for every name of a formula with the property that is needed of it; "" if that is the whole value.

@@ -14,7 +14,6 @@
 namespace opgen::aten {
 namespace {
 
-using ExprKind = Expr::Kind;
 using MaybeType = std::optional<Type>;
 
 std::string spell(const MaybeType& type) {

@@ -106,18 +106,18 @@ void EntryReader::result_rule(const Tree& value, const Parameter& outcome) {
   }
   const ExprPtr rule = expression(value, "result");
   const bool like = rule->is_call("like") && !rule->args.empty() && rule->args.size() < 3;
-  const Group* const of = like && rule->args[0]->is(Expr::Kind::name) ? entry_->schema.find_group(rule->args[0]->text) : nullptr;
+  const Group* const of = like && rule->args[0]->is(ExprKind::name) ? entry_->schema.find_group(rule->args[0]->text) : nullptr;
   if (of == nullptr || !(of->type.record == outcome.type.record))
     file_.fail(value,
                fmt::format("the allocation rule of a record is {{{}: RULE, ...}}, or like(x) or like(x, wanted) of another {}",
                            fields[0].name, outcome.type.to_string()));
   for (size_t i = 0; i < fields.size(); ++i) {
-    std::vector<ExprPtr> args = {make_expr(Expr::Kind::member, fields[i].name, {rule->args[0]}, rule->args[0]->at)};
+    std::vector<ExprPtr> args = {make_expr(ExprKind::member, fields[i].name, {rule->args[0]}, rule->args[0]->at)};
     if (rule->args.size() == 2)
-      args.push_back(make_expr(Expr::Kind::index, "",
-                               {rule->args[1], make_expr(Expr::Kind::number, std::to_string(i), {}, rule->args[1]->at)},
+      args.push_back(make_expr(ExprKind::index, "",
+                               {rule->args[1], make_expr(ExprKind::number, std::to_string(i), {}, rule->args[1]->at)},
                                rule->args[1]->at));
-    entry_->result_rules.push_back(make_expr(Expr::Kind::call, "like", std::move(args), rule->at));
+    entry_->result_rules.push_back(make_expr(ExprKind::call, "like", std::move(args), rule->at));
   }
 }
 

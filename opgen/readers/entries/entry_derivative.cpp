@@ -12,7 +12,7 @@ std::vector<WrittenRule> EntryReader::rules(const Tree& key, const Tree& value) 
   if (!value.is_list()) return {rule(key, value)};
   std::vector<WrittenRule> cases;
   ExprPtr others;  // holds where no case before does
-  const auto both = [](const ExprPtr& a, const ExprPtr& b) { return a ? make_expr(Expr::Kind::binary, "&&", {a, b}, b->at) : b; };
+  const auto both = [](const ExprPtr& a, const ExprPtr& b) { return a ? make_expr(ExprKind::binary, "&&", {a, b}, b->at) : b; };
   for (size_t i = 0; i < value.size(); ++i) {
     const Tree& element = value.element(i);
     const bool last = i + 1 == value.size();
@@ -26,7 +26,7 @@ std::vector<WrittenRule> EntryReader::rules(const Tree& key, const Tree& value) 
     } else {
       const ExprPtr when = renamed(expression(element["when"], "when"));
       cases.back().when = both(others, when);
-      others = both(others, make_expr(Expr::Kind::unary, "!", {when}, when->at));
+      others = both(others, make_expr(ExprKind::unary, "!", {when}, when->at));
     }
   }
   return cases;
@@ -34,8 +34,8 @@ std::vector<WrittenRule> EntryReader::rules(const Tree& key, const Tree& value) 
 
 ExprPtr EntryReader::renamed(const ExprPtr& expr) const {
   return rewrite(expr, [this](const ExprPtr& node) -> ExprPtr {
-    if (!node->is(Expr::Kind::name) || canonical(node->text) == node->text) return nullptr;
-    return make_expr(Expr::Kind::name, canonical(node->text), {}, node->at);
+    if (!node->is(ExprKind::name) || canonical(node->text) == node->text) return nullptr;
+    return make_expr(ExprKind::name, canonical(node->text), {}, node->at);
   });
 }
 

@@ -27,11 +27,11 @@ ScalarFunction load_scalar(const YamlFile& file, const Tree& node) {
   if (!node["func"]) file.fail(node, "a scalar function begins with 'func: name(x)'");
   ScalarFunction function;
   const ExprPtr call = inline_lets(parse_formula(file.text(node["func"], "func")));
-  if (!call->is(Expr::Kind::call)) file.fail(node["func"], "a scalar function is declared as name(x) or name(x, y)");
+  if (!call->is(ExprKind::call)) file.fail(node["func"], "a scalar function is declared as name(x) or name(x, y)");
   function.name = call->text;
   if (const std::string why = why_not_a_name(function.name); !why.empty()) file.fail(node["func"], why);
   for (const ExprPtr& parameter : call->args) {
-    if (!parameter->is(Expr::Kind::name)) file.fail(node["func"], "a scalar function is declared as name(x) or name(x, y)");
+    if (!parameter->is(ExprKind::name)) file.fail(node["func"], "a scalar function is declared as name(x) or name(x, y)");
     if (std::count(function.parameters.begin(), function.parameters.end(), parameter->text))
       file.fail(node["func"], fmt::format("two parameters are named '{}'", parameter->text));
     function.parameters.push_back(parameter->text);
@@ -84,7 +84,7 @@ void load_headers(const YamlFile& file, const Home& home, Library& library) {
 
 /// Whether the function `name` is reached by replacing calls in `expr` by what they mean.
 bool means(const ExprPtr& expr, const std::string& name, const Functions& functions, std::set<std::string>& seen) {
-  if (expr->is(Expr::Kind::call)) {
+  if (expr->is(ExprKind::call)) {
     if (expr->text == name) return true;
     const auto called = functions.find(expr->text);
     if (called != functions.end() && called->second.means && seen.insert(expr->text).second &&
@@ -139,7 +139,7 @@ void load_functions(const std::string& path, const std::string& name, Library& l
       file.check_keys(node, "a word", {"word", "dims", "ragged"});
       const auto read = [&](const char* key) { return node[key] ? pattern_of(file.text(node[key], key)) : nullptr; };
       library.words.push_back({read("word"), read("dims"), read("ragged")});
-      if (const Word& word = library.words.back(); !word.head || !word.head->is(Expr::Kind::call) || !word.ragged)
+      if (const Word& word = library.words.back(); !word.head || !word.head->is(ExprKind::call) || !word.ragged)
         file.fail(node,
                   "a word is {word: name(x, dim), dims: FORMULA, ragged: FORMULA}, and without 'dims' as it stands over them");
     });

@@ -8,8 +8,6 @@
 namespace opgen {
 namespace {
 
-using ExprKind = Expr::Kind;
-
 /// A formula of an entry that takes `dim`, over it or over the rows of each component of `ragged`.
 class Reading {
  public:
