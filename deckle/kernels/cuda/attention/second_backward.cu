@@ -1,5 +1,5 @@
-// Each gradient's tangent by a kernel of its own, a walk of pair_gradients.cuh. With z = scale q kᵀ, z' its tangent and lse' that
-// of lse:
+// Each gradient's tangent by a kernel of its own, a walk of pair_gradients.cuh. With z = scale q kᵀ, z' its tangent and lse'
+// that of lse:
 //
 //   P' = P (z' - lse')      dS = P (dP - delta)      dS' = P [(z' - lse')(dP - delta) + dP' - delta']
 //
