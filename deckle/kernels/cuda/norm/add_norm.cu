@@ -6,11 +6,10 @@
 //   rung (12 layers' worth of a residual)          bytes per element      [29646, 768] bfloat16 at 4.1 TB/s
 //   add, layer_norm | backward, add, sum of rows   5 r w | 7 r w          0.055 ms | 0.078 ms
 //   one kernel each                                4 | 4                  0.044 ms | 0.044 ms, floors
-// A warp has a row in registers, forward one, backward a run of rows: sums over its rows in float, of warps and blocks in double,
-// merged in order. How long a run is, the shape decides. Halves up to 1024 elements a row, floats up to 512, in vectors of
-// 16 bytes.
+// A warp has a row in registers, forward one, backward a run of rows (warp_backward.cuh). Halves up to 1024 elements a row,
+// floats up to 512, in vectors of 16 bytes.
 #include "deckle/kernels/cuda/norm/merge.cuh"
-#include "deckle/kernels/cuda/norm/statistics.cuh"
+#include "deckle/kernels/cuda/norm/warp_backward.cuh"
 
 namespace deckle::kernels::cuda {
 namespace {
@@ -73,89 +72,6 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-constexpr int kWarps = 4;  // of a block, backward
-
-/// Warp w of block b has rows [(4 b + w) each, (4 b + w + 1) each). parts[b][3][n]: sums over the block's rows of ds, g sh and g.
-template <typename E, int kItems>
-__global__ void __launch_bounds__(32 * kWarps, 2)
-    add_backward(const __grid_constant__ Rows g, const __grid_constant__ Rows carried, const __grid_constant__ Rows s,
-                 Weights weight, const __grid_constant__ Rows ds, float* parts, int64_t rows, int64_t each,
-                 const __grid_constant__ Kind kind) {
-  using S = reduce::Packed<E>;
-  using P = Part<E, kItems>;
-  constexpr int kWidth = S::kWidth, kVectors = kItems / kWidth;
-  __shared__ typename Team<32, float>::Shared shared;
-  __shared__ double merged_sums[3][33 * kItems];  // [k][lane]: lanes side by side, no bank twice
-  Team<32, float> team(shared);
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int64_t n = kind.n, first = (static_cast<int64_t>(blockIdx.x) * kWarps + warp) * each, end = min(first + each, rows);
-  float of_sum[kItems] = {}, of_weight[kItems] = {}, of_bias[kItems] = {};
-  typename S::Raw gradients[kVectors], values_in[kVectors], through[kVectors];
-  float next_start = 0;
-  const auto fetch = [&](int64_t row) {
-    P::fetch(g, row * n, n, gradients);
-    P::fetch(s, row * n, n, values_in);
-    next_start = S::one(s, row * n, 0);
-  };
-  if (first < end) fetch(first);
-  for (int64_t row = first; row < end; ++row) {
-    float gradient[kItems], values[kItems];
-    P::fetch(carried, row * n, n, through);
-    P::decode(gradients, gradient);
-    P::decode(values_in, values);
-    const float start = next_start;
-    if (row + 1 < end) fetch(row + 1);
-    float weights[kItems];
-    P::load_weight(weight.data, weight.dtype, n, weights, 1.0f);
-    float totals[2];
-    const Statistics<float> of = centre_with<S, 32, kItems>(
-        team, s, row * n, kind, start, [&](int k) { return gradient[k] * weights[k]; }, values, totals);
-#pragma unroll
-    for (int k = 0; k < kItems; ++k) {
-      values[k] = values[k] * of.scale + of.offset;
-      of_weight[k] += gradient[k] * values[k];
-      of_bias[k] += gradient[k];
-      gradient[k] *= weights[k];
-    }
-    const float along = totals[0] * static_cast<float>(kind.inverse_n), rate = of.rate();
-    const float plain = totals[1] * static_cast<float>(kind.inverse_n);
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      float more[kWidth];
-      S::decode(through[v], more);
-      float* const to = &gradient[v * kWidth];
-#pragma unroll
-      for (int k = 0; k < kWidth; ++k) {
-        const int item = v * kWidth + k;
-        to[k] = rate * ((to[k] - plain) - values[item] * along) + more[k];
-        of_sum[item] += to[k];
-      }
-      if (P::place(v * kWidth) < n) S::store(ds, row * n, P::place(v * kWidth), to);
-    }
-  }
-  for (int turn = 0; turn < kWarps; ++turn) {
-    if (turn == warp) {
-#pragma unroll
-      for (int k = 0; k < kItems; ++k) {
-        const int i = k * 33 + P::place(0) / kWidth;
-        const double before[3] = {turn == 0 ? 0 : merged_sums[0][i], turn == 0 ? 0 : merged_sums[1][i],
-                                  turn == 0 ? 0 : merged_sums[2][i]};
-        merged_sums[0][i] = before[0] + static_cast<double>(of_sum[k]);
-        merged_sums[1][i] = before[1] + static_cast<double>(of_weight[k]);
-        merged_sums[2][i] = before[2] + static_cast<double>(of_bias[k]);
-      }
-    }
-    __syncthreads();
-  }
-  for (int which = 0; which < 3; ++which) {
-    for (int i = static_cast<int>(threadIdx.x); i < n; i += 32 * kWarps) {
-      const int vector = i / kWidth, k = vector / 32 * kWidth + i % kWidth;
-      parts[(static_cast<int64_t>(blockIdx.x) * 3 + which) * n + i] =
-          static_cast<float>(merged_sums[which][k * 33 + vector % 32]);
-    }
-  }
-}
-
 struct Sums {
   void* data[3];
   DType dtype[3];
@@ -167,26 +83,6 @@ __global__ void __launch_bounds__(kColumns* kDepth)
   merge_columns(
       n, count, [&](int64_t part, int64_t column) { return parts[(part * 3 + which) * n + column]; },
       [&](double sum, int64_t column) { pointwise::store(sum, sums.data[which], sums.dtype[which], column); });
-}
-
-/// Calls launch(element tag, items tag) if rows of n elements of this dtype fit a warp.
-template <typename Launch>
-bool for_rows_of_warps(DType dtype, int64_t n, const Launch& launch) {
-  const auto with_items = [&]<typename E>(TypeTag<E> element) {
-    constexpr int kWidth = 16 / sizeof(E);
-    if (n <= 32 * kWidth) return launch(element, std::integral_constant<int, kWidth>()), true;
-    if (n <= 256) return launch(element, std::integral_constant<int, 8>()), true;
-    if (n <= 512) return launch(element, std::integral_constant<int, 16>()), true;
-    if constexpr (sizeof(E) == 2) {  // three sums a column, and a row of floats, are more than there are registers
-      if (n <= 768) return launch(element, std::integral_constant<int, 24>()), true;
-      if (n <= 1024) return launch(element, std::integral_constant<int, 32>()), true;
-    }
-    return false;
-  };
-  if (dtype == DType::bfloat16) return with_items(TypeTag<__nv_bfloat16>());
-  if (dtype == DType::float16) return with_items(TypeTag<__half>());
-  if (dtype == DType::float32) return with_items(TypeTag<float>());
-  return false;
 }
 
 bool all_packed(int64_t n, std::initializer_list<Rows> rows) {
@@ -222,21 +118,16 @@ bool add_layer_norm_backward(const Context& context, const View& gradient, const
   const Weights w(weight);
   if (!all_packed(n, {g, c, s, ds}) || !w.aligned()) return false;
   const deckle::cuda::DeviceGuard guard(context.device);
-  const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
-  // As many blocks as reside at once on a large GPU, while a warp's rows are few enough for sums in float.
-  const int64_t each = std::clamp<int64_t>((matrix.rows + 264 * kWarps - 1) / (264 * kWarps), 1, 32);
-  const int64_t blocks = (matrix.rows + each * kWarps - 1) / (each * kWarps);
+  const int64_t blocks = Runs(matrix.rows).blocks;
   bool served = false;
   {
     const deckle::cuda::Block parts(blocks * 3 * n * static_cast<int64_t>(sizeof(float)), context.device);
-    served = for_rows_of_warps(sum.dtype, n, [&]<typename E, int kItems>(TypeTag<E>, std::integral_constant<int, kItems>) {
-      add_backward<E, kItems><<<static_cast<unsigned>(blocks), 32 * kWarps, 0, stream>>>(g, c, s, w, ds, parts.as<float>(),
-                                                                                         matrix.rows, each, Kind(n, eps, true));
-      const Sums sums{{other_bias_gradient.data, weight_gradient.data, bias_gradient.data},
-                      {other_bias_gradient.dtype, weight_gradient.dtype, bias_gradient.dtype}};
-      merge_parts<<<dim3(reduce::blocks_of(n, kColumns), 3), dim3(kColumns, kDepth), 0, stream>>>(parts.as<float>(), sums, n,
-                                                                                                  blocks);
-    });
+    served = launch_warp_backward<true>(context, sum.dtype, g, s, c, w, ds, parts.as<float>(), matrix.rows, Kind(n, eps, true));
+    const Sums sums{{weight_gradient.data, bias_gradient.data, other_bias_gradient.data},
+                    {weight_gradient.dtype, bias_gradient.dtype, other_bias_gradient.dtype}};
+    if (served)
+      merge_parts<<<dim3(reduce::blocks_of(n, kColumns), 3), dim3(kColumns, kDepth), 0,
+                    deckle::cuda::stream_handle(context.device)>>>(parts.as<float>(), sums, n, blocks);
   }
   deckle::cuda::check_launch(context.device);
   return served;

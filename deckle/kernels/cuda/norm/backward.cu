@@ -8,12 +8,12 @@
 //   the sums of its columns                                                 in flight while this one is summed
 //   double across threads, a division each    the same                      bound by arithmetic: bfloat16 took as long
 //   one round of sums over threads a row      the same                      bfloat16 0.155 ms with three, one after another
+//   rows that a warp holds                    the same                      warp_backward.cuh
 // Sums over rows: float within 16 rows, double beyond, parts of blocks, whose number the shape decides, merged in order.
 #include <algorithm>
-#include <cstdlib>
 
 #include "deckle/kernels/cuda/norm/merge.cuh"
-#include "deckle/kernels/cuda/norm/statistics.cuh"
+#include "deckle/kernels/cuda/norm/warp_backward.cuh"
 
 namespace deckle::kernels::cuda {
 namespace {
@@ -195,14 +195,6 @@ struct Backward {
   View weight_gradient, bias_gradient;
 
   cudaStream_t stream() const { return deckle::cuda::stream_handle(context.device); }
-  /// What a block of this device may have at most, in bytes; DECKLE_CUDA_SHARED_MEMORY, for tests, if that is less.
-  size_t shared_memory() const {
-    int bytes = 0;
-    deckle::cuda::check_call(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, context.device.index),
-                             "a kernel");
-    const char* const cap = std::getenv("DECKLE_CUDA_SHARED_MEMORY");
-    return static_cast<size_t>(cap != nullptr ? std::min(bytes, std::atoi(cap)) : bytes);
-  }
   bool sums() const { return weight_gradient.data != nullptr || bias_gradient.data != nullptr; }
 
   template <typename T>
@@ -215,7 +207,8 @@ struct Backward {
   void fused() const {
     using T = typename S::T;
     const size_t bytes = sums() ? 2 * kThreads * kItems * sizeof(double) : 0;
-    if (bytes > 48 * 1024 && bytes + 1024 > shared_memory()) return long_rows<reduce::Strided<T>>();
+    if (bytes > 48 * 1024 && static_cast<int64_t>(bytes) + 1024 > shared_memory(context.device))
+      return long_rows<reduce::Strided<T>>();
     // As many blocks as reside at once on a large GPU; each has a row and the next in flight.
     const int64_t count = std::clamp<int64_t>(std::min(rows, int64_t{65536} / kThreads), 1, 1024);
     const deckle::cuda::Block parts(sums() ? count * 2 * kind.n * static_cast<int64_t>(sizeof(T)) : 0, context.device);
@@ -242,12 +235,24 @@ struct Backward {
     merge(parts.as<T>(), count);
   }
 
+  /// Whether a warp held each row.
+  bool warps() const {
+    const int64_t count = Runs(rows).blocks;
+    const deckle::cuda::Block parts(sums() ? count * 2 * kind.n * static_cast<int64_t>(sizeof(float)) : 0, context.device);
+    if (!launch_warp_backward<false>(context, x.dtype, g, x, {}, w, dx, parts.as<float>(), rows, kind)) return false;
+    if (sums()) merge(parts.as<float>(), count);
+    return true;
+  }
+
   /// Eight elements a thread, or 16 of halves: sums of columns fit beside a row and the next.
   template <class S>
   void vectors() const {
     constexpr int kItems = S::kWidth == 8 ? 16 : 8;
-    if (kind.n <= 32 * kItems) return fused<S, 32, kItems>();
-    if (kind.n <= 64 * kItems) return fused<S, 64, kItems>();
+    if (warps()) return;
+    if constexpr (S::kWidth == 2) {
+      if (kind.n <= 32 * kItems) return fused<S, 32, kItems>();
+      if (kind.n <= 64 * kItems) return fused<S, 64, kItems>();
+    }
     if (kind.n <= 128 * kItems) return fused<S, 128, kItems>();
     if (kind.n <= 256 * kItems) return fused<S, 256, kItems>();
     if (kind.n <= 512 * kItems) return fused<S, 512, kItems>();
