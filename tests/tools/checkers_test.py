@@ -170,6 +170,8 @@ class Tree(Checkers):
         self.write("deckle/core/a.h", "")
         self.write("deckle/core/README.md", "# core\n" + "line\n" * 15)
         self.expect_caught("check_tree", "16 lines, 15 are allowed")
+        self.write("deckle/core/README.md", "# core\n\n" + "e" * 131 + "\n")
+        self.expect_caught("check_tree", "deckle/core/README.md:3: 131 columns, 130 are allowed")
 
     def test_a_long_file_without_a_reason(self):
         self.write("tests/long.cpp", "\n" * 801)
