@@ -5,7 +5,7 @@ MINUTES ?= 5
 # `make build CUDA=ON` or CUDA=OFF says it; else a build has CUDA where there are a GPU and a compiler for it.
 CUDA ?= $(if $(and $(wildcard /dev/nvidia0),$(shell command -v nvcc)),ON,OFF)
 
-.PHONY: help build test docs test-docs demo bench bench-quick figures format sanitize fuzz faults
+.PHONY: help build test docs test-docs demo build-bench bench bench-quick figures format sanitize fuzz faults
 
 help:
 	@echo 'make demo      train a small language model on the texts of Debian'"'"'s fortunes for $(MINUTES) minutes,'
@@ -53,16 +53,16 @@ test-docs: docs
 	@tools/install_packages test-docs
 	tests/site/browser build/site build/site-pictures
 
-bench: build
+# What the benchmarks need: their packages, the texts of the demo, their programs.
+build-bench: build
 	@tools/install_packages bench demo
 	cmake -DDECKLE_BUILD_BENCHMARKS=ON build/release
 	cmake --build --preset release
+
+bench: build-bench
 	benchmarks/run
 
-bench-quick: build
-	@tools/install_packages bench demo
-	cmake -DDECKLE_BUILD_BENCHMARKS=ON build/release
-	cmake --build --preset release
+bench-quick: build-bench
 	benchmarks/run --quick
 
 figures:
