@@ -137,7 +137,7 @@ std::vector<opgen::OpLibrary> libraries_of(const Arguments& arguments, opgen::Pr
 
 /// Prints what there is to say of the entries, once they are analysed; the exit code.
 template <typename Print>
-int analysed(const Arguments& arguments, const Print& print) {
+int run_analysis(const Arguments& arguments, const Print& print) {
   opgen::Problems problems;
   const std::vector<opgen::OpLibrary> libraries = libraries_of(arguments, problems);
   if (!problems.empty()) return opgen::report(problems);
@@ -203,9 +203,9 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::string_view(argv[1]) == "convert")
       return opgen::aten::convert_command(std::vector<std::string>(argv + 2, argv + argc));
     const Arguments arguments = parse(argc, argv);
-    if (arguments.site) return analysed(arguments, site);
+    if (arguments.site) return run_analysis(arguments, site);
     if (arguments.dump.empty()) return run(arguments);
-    return analysed(arguments, [&](const opgen::Program& program) { return dump(program, arguments.dump); });
+    return run_analysis(arguments, [&](const opgen::Program& program) { return dump(program, arguments.dump); });
   } catch (const std::exception& error) {
     fmt::print(stderr, "opgen: {}\n", error.what());
     return 1;

@@ -57,7 +57,7 @@ void require_exact_planes(const Tensor& q, const Tensor& k, const AttentionOptio
   });
 }
 
-Packed packed(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+Packed pack(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   require_ranks(q, k, v);
   require_exact_planes(q, k, options);
   check(q.size(0) == k.size(0) && k.size(0) == v.size(0), "q, k and v have {}, {} and {} sequences (expected the same)",
@@ -67,7 +67,7 @@ Packed packed(const Tensor& q, const Tensor& k, const Tensor& v, const Attention
           equal_lengths(k.size(0), k.size(1))};
 }
 
-Packed packed(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions&) {
+Packed pack(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions&) {
   require_ranks(q, k, v);
   for (const auto& [argument, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
     check(x->ragged_dims() == 1, "{} has {} ragged dims (expected 1, the rows)", argument, x->ragged_dims());
@@ -125,33 +125,32 @@ std::string explain_packed(const Packed& x, AttentionOptions options) {
   return explain(attention_request(*plan, options), device_name(x.q.device()));
 }
 
-Tensor unpacked(const Tensor& rows, const Tensor& q) {
+Tensor unpack(const Tensor& rows, const Tensor& q) {
   Dims sizes{q.size(0)};
   sizes.push_back(q.size(1));
   for (int64_t dim = 1; dim < rows.dim(); ++dim) sizes.push_back(rows.size(dim));
   return view(rows, sizes);
 }
-NestedTensor unpacked(const Tensor& rows, const NestedTensor& q) { return {rows, q.ragged()}; }
+NestedTensor unpack(const Tensor& rows, const NestedTensor& q) { return {rows, q.ragged()}; }
 
 // Each of dense and nested operands.
 template <typename X>
 Plan plan_of(const X& q, const X& k, const X& v, const AttentionOptions& options) {
-  return call_as("attention_plan", {{"q", q}, {"k", k}, {"v", v}},
-                 [&] { return plan_packed(packed(q, k, v, options), options); });
+  return call_as("attention_plan", {{"q", q}, {"k", k}, {"v", v}}, [&] { return plan_packed(pack(q, k, v, options), options); });
 }
 
 template <typename X>
 std::pair<X, X> outputs_of(std::string_view op, const X& q, const X& k, const X& v, const AttentionOptions& options) {
   return call_as(op, {{"q", q}, {"k", k}, {"v", v}}, [&]() -> std::pair<X, X> {
-    const auto [out, lse] = packed_attention(packed(q, k, v, options), options);
-    return {unpacked(out, q), unpacked(lse, q)};
+    const auto [out, lse] = packed_attention(pack(q, k, v, options), options);
+    return {unpack(out, q), unpack(lse, q)};
   });
 }
 
 template <typename X>
 std::string explanation_of(const X& q, const X& k, const X& v, const AttentionOptions& options) {
   return call_as("explain_attention", {{"q", q}, {"k", k}, {"v", v}},
-                 [&] { return explain_packed(packed(q, k, v, options), options); });
+                 [&] { return explain_packed(pack(q, k, v, options), options); });
 }
 
 }  // namespace

@@ -188,7 +188,7 @@ namespace {
 
 /// `range`: the sizes, or the number of dims.
 template <typename Range>
-Dims wrapped(IntSpan dims, const Range& range) {
+Dims wrap_distinct(IntSpan dims, const Range& range) {
   Dims wrapped;
   for (const int64_t dim : dims) {
     wrapped.push_back(launch::wrap_dim(dim, range));
@@ -200,8 +200,8 @@ Dims wrapped(IntSpan dims, const Range& range) {
 
 }  // namespace
 
-Dims wrap_dims(IntSpan dims, IntSpan sizes) { return wrapped(dims, sizes); }
-Dims wrap_dims(IntSpan dims, int64_t rank) { return wrapped(dims, rank); }
+Dims wrap_dims(IntSpan dims, IntSpan sizes) { return wrap_distinct(dims, sizes); }
+Dims wrap_dims(IntSpan dims, int64_t rank) { return wrap_distinct(dims, rank); }
 
 Tensor contiguous(const Tensor& tensor) { return tensor.defined() ? native::contiguous(tensor) : tensor; }
 

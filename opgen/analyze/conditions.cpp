@@ -134,7 +134,7 @@ std::optional<Conditions::Comparison> Conditions::comparison(const Term& term, c
 }
 
 /// Of two written numbers, or of a value and itself, which holds or not whatever the state.
-std::optional<bool> Conditions::settled(const Term& term, const Block& formula) const {
+std::optional<bool> Conditions::constant_value(const Term& term, const Block& formula) const {
   if (!term.is(TermKind::operation) || !is_comparison(term.operation)) return std::nullopt;
   const std::optional<std::string> a = literal_of(without_lets(*term.arguments[0], formula)),
                                    b = literal_of(without_lets(*term.arguments[1], formula));
@@ -156,7 +156,7 @@ void Conditions::add(const Term& condition, const Block& formula) {
     for (const TermPtr& part : condition.arguments) add(*part, formula);
     return;
   }
-  if (condition.is(TermKind::literal) || settled(condition, formula)) return;
+  if (condition.is(TermKind::literal) || constant_value(condition, formula)) return;
   if (is_of_dtypes(condition, formula)) return add_dtypes(condition, formula);
   if (const std::optional<Comparison> asked = comparison(condition, formula)) {
     Asked& question = asked_[asked->of];
@@ -253,7 +253,7 @@ std::optional<bool> Conditions::holds(const Term& condition, Reading& reading) c
       return first && second ? std::optional(!decides) : std::nullopt;
     }
   }
-  if (const std::optional<bool> known = settled(condition, formula)) return known;
+  if (const std::optional<bool> known = constant_value(condition, formula)) return known;
   if (is_of_dtypes(condition, formula)) {
     const Term& value = without_lets(condition, formula);
     std::vector<std::string> dtypes;

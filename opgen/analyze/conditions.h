@@ -61,7 +61,7 @@ class Conditions {
   std::optional<bool> holds(const Term& condition, Reading& reading) const;
   bool evaluates(const Term& term, Reading& reading, const std::function<bool(const Term&)>& is) const;
   std::optional<Comparison> comparison(const Term& term, const Block& formula) const;
-  std::optional<bool> settled(const Term& term, const Block& formula) const;
+  std::optional<bool> constant_value(const Term& term, const Block& formula) const;
 
   const Op& op_;
   std::map<std::string, Asked> asked_;

@@ -150,10 +150,11 @@ Distance::Condition Distance::condition(const ExprPtr& written, bool holds, cons
   return {Made::greater, true, (expr->text.size() == 2) == holds, {}, {of(greater ? 0 : 1), of(greater ? 1 : 0)}};
 }
 
-Scalar Distance::missing(const Condition& condition, const std::vector<Scalar>& values, Real margin) {
+Scalar Distance::distance_to(const Condition& condition, const std::vector<Scalar>& values, Real margin) {
   using Made = Condition::Kind;
   if (condition.kind == Made::both || condition.kind == Made::either) {
-    const Scalar first = missing(condition.parts[0], values, margin), second = missing(condition.parts[1], values, margin);
+    const Scalar first = distance_to(condition.parts[0], values, margin),
+                 second = distance_to(condition.parts[1], values, margin);
     if (!first || !second) return std::nullopt;
     return condition.kind == Made::both ? *first + *second : std::min(*first, *second);
   }
@@ -170,7 +171,7 @@ Scalar Distance::missing(const Condition& condition, const std::vector<Scalar>& 
 
 Scalar Distance::at(const std::vector<Scalar>& values, Real margin) const {
   for (size_t i = 0; i < path_.size(); ++i) {
-    const Scalar away = missing(path_[i], values, margin);
+    const Scalar away = distance_to(path_[i], values, margin);
     if (!away) return std::nullopt;
     // What lies within a condition is not computed where it does not hold: that is farther than anything within.
     if (*away > 0) return static_cast<Real>(path_.size() - i - 1) + *away / (1 + *away);

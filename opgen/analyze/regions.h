@@ -48,7 +48,7 @@ class Distance {
     std::vector<Computation> of = {};   // of truth one, else two
   };
   static Condition condition(const ExprPtr& written, bool holds, const Computed& computed);
-  static Scalar missing(const Condition& condition, const std::vector<Scalar>& values, long double margin);
+  static Scalar distance_to(const Condition& condition, const std::vector<Scalar>& values, long double margin);
 
   std::vector<Condition> path_;
 };

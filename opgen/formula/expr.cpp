@@ -48,7 +48,7 @@ int precedence(const Expr& expr) {
 
 namespace {
 
-std::string nested(const ExprPtr& expr, int at_least) {
+std::string in_parentheses(const ExprPtr& expr, int at_least) {
   const std::string text = to_string(expr);
   return precedence(*expr) < at_least ? "(" + text + ")" : text;
 }
@@ -61,7 +61,7 @@ std::string arguments_text(const Expr& expr, size_t first) {
 }
 
 /// What a method or member belongs to: "2.neg()" would be a bad number.
-std::string owner(const ExprPtr& expr) { return nested(expr, expr->is(ExprKind::number) ? 9 : 7); }
+std::string owner(const ExprPtr& expr) { return in_parentheses(expr, expr->is(ExprKind::number) ? 9 : 7); }
 
 }  // namespace
 
@@ -79,20 +79,21 @@ std::string to_string(const ExprPtr& expr) {
     case ExprKind::member:
       return owner(expr->args[0]) + "." + expr->text;
     case ExprKind::unary:
-      return expr->text + nested(expr->args[0], 6);
+      return expr->text + in_parentheses(expr->args[0], 6);
     case ExprKind::binary: {
       const int strength = precedence(*expr);
       const bool comparison = strength == 3;  // these do not chain
-      return nested(expr->args[0], comparison ? 4 : strength) + " " + expr->text + " " + nested(expr->args[1], strength + 1);
+      return in_parentheses(expr->args[0], comparison ? 4 : strength) + " " + expr->text + " " +
+             in_parentheses(expr->args[1], strength + 1);
     }
     case ExprKind::conditional:
-      return nested(expr->args[0], 1) + " ? " + to_string(expr->args[1]) + " : " + to_string(expr->args[2]);
+      return in_parentheses(expr->args[0], 1) + " ? " + to_string(expr->args[1]) + " : " + to_string(expr->args[2]);
     case ExprKind::tuple:
       return "(" + arguments_text(*expr, 0) + ")";
     case ExprKind::list:
       return "[" + arguments_text(*expr, 0) + "]";
     case ExprKind::index:
-      return nested(expr->args[0], 7) + "[" + to_string(expr->args[1]) + "]";
+      return in_parentheses(expr->args[0], 7) + "[" + to_string(expr->args[1]) + "]";
   }
   return "";
 }

@@ -5,7 +5,7 @@
 namespace opgen {
 namespace {
 
-Term made(TermKind kind, Type type, std::vector<TermPtr> arguments, const Position& at) {
+Term term_of(TermKind kind, Type type, std::vector<TermPtr> arguments, const Position& at) {
   Term term;
   term.kind = kind;
   term.type = std::move(type);
@@ -14,7 +14,7 @@ Term made(TermKind kind, Type type, std::vector<TermPtr> arguments, const Positi
   return term;
 }
 
-TermPtr shared(Term term) { return std::make_shared<const Term>(std::move(term)); }
+TermPtr make_term(Term term) { return std::make_shared<const Term>(std::move(term)); }
 
 }  // namespace
 
@@ -41,15 +41,15 @@ Type result_type_of(const Schema& schema) {
 }
 
 TermPtr literal(std::string text, Type type, const Position& at) {
-  Term term = made(TermKind::literal, std::move(type), {}, at);
+  Term term = term_of(TermKind::literal, std::move(type), {}, at);
   term.text = std::move(text);
-  return shared(std::move(term));
+  return make_term(std::move(term));
 }
 
 TermPtr read(Symbol symbol, Type type, const Position& at) {
-  Term term = made(TermKind::read, std::move(type), {}, at);
+  Term term = term_of(TermKind::read, std::move(type), {}, at);
   term.symbol = std::move(symbol);
-  return shared(std::move(term));
+  return make_term(std::move(term));
 }
 
 TermPtr read_only(const Term& term, Symbol::How how) {
@@ -60,37 +60,37 @@ TermPtr read_only(const Term& term, Symbol::How how) {
 
 TermPtr convert_to(Type type, TermPtr value) {
   const Position at = value->at;
-  return shared(made(TermKind::conversion, std::move(type), {std::move(value)}, at));
+  return make_term(term_of(TermKind::conversion, std::move(type), {std::move(value)}, at));
 }
 
 TermPtr operation(Operator operation, std::vector<TermPtr> operands, Type type, const Position& at) {
-  Term term = made(TermKind::operation, std::move(type), std::move(operands), at);
+  Term term = term_of(TermKind::operation, std::move(type), std::move(operands), at);
   term.operation = operation;
-  return shared(std::move(term));
+  return make_term(std::move(term));
 }
 
 TermPtr property(Property property, std::vector<TermPtr> arguments, Type type, const Position& at) {
-  Term term = made(TermKind::property, std::move(type), std::move(arguments), at);
+  Term term = term_of(TermKind::property, std::move(type), std::move(arguments), at);
   term.property = property;
-  return shared(std::move(term));
+  return make_term(std::move(term));
 }
 
 TermPtr element(TermPtr of, size_t position, Type type, const Position& at) {
   if (of->is(TermKind::record)) return of->arguments[position];
-  Term term = made(TermKind::index, std::move(type), {std::move(of)}, at);
+  Term term = term_of(TermKind::index, std::move(type), {std::move(of)}, at);
   term.position = position;
-  return shared(std::move(term));
+  return make_term(std::move(term));
 }
 
 TermPtr call_of(const Op& op, std::vector<TermPtr> arguments, const Position& at, Operator operation) {
-  Term term = made(TermKind::op, result_type_of(op.schema), std::move(arguments), at);
+  Term term = term_of(TermKind::op, result_type_of(op.schema), std::move(arguments), at);
   term.op = &op;
   term.operation = operation;
-  return shared(std::move(term));
+  return make_term(std::move(term));
 }
 
 TermPtr compound(TermKind kind, std::vector<TermPtr> arguments, Type type, const Position& at) {
-  return shared(made(kind, std::move(type), std::move(arguments), at));
+  return make_term(term_of(kind, std::move(type), std::move(arguments), at));
 }
 
 }  // namespace opgen

@@ -119,7 +119,7 @@ TermPtr Resolver::wanted_or_given(const ExprPtr& expr, const std::vector<ExprPtr
   if (args.size() != 1 || (!args[0]->is(ExprKind::name) && !args[0]->is(ExprKind::member)))
     throw Problem(expr->at, fmt::format("{}(x) takes the name of one input", expr->text));
   const Meaning* const record = known(args[0]);
-  if (record != nullptr && !record->fields.empty()) return asked_of_record(expr, *record);
+  if (record != nullptr && !record->fields.empty()) return query_of_record(expr, *record);
   const auto found = scope_.asked.find(to_string(args[0]));
   if (found == scope_.asked.end()) {
     std::vector<std::string> known;
@@ -127,10 +127,10 @@ TermPtr Resolver::wanted_or_given(const ExprPtr& expr, const std::vector<ExprPtr
     const std::string text = to_string(args[0]);
     throw Problem(args[0]->at, fmt::format("no tensor input is named '{}'{}", text, did_you_mean(text, known)));
   }
-  return asked(expr, found->second, found->first);
+  return query(expr, found->second, found->first);
 }
 
-TermPtr Resolver::asked(const ExprPtr& expr, size_t input, const std::string& path) const {
+TermPtr Resolver::query(const ExprPtr& expr, size_t input, const std::string& path) const {
   Term term;
   term.kind = expr->text == "wants" ? TermKind::wants : TermKind::has_tangent;
   term.symbol = {Symbol::What::argument, input, path, Symbol::How::whole};
@@ -139,14 +139,14 @@ TermPtr Resolver::asked(const ExprPtr& expr, size_t input, const std::string& pa
   return std::make_shared<const Term>(std::move(term));
 }
 
-TermPtr Resolver::asked_of_record(const ExprPtr& expr, const Meaning& record) const {
+TermPtr Resolver::query_of_record(const ExprPtr& expr, const Meaning& record) const {
   if (record.fields[0].symbol.what != Symbol::What::argument)
     throw Problem(expr->at, fmt::format("{}(x) takes the name of one input", expr->text));
   std::vector<TermPtr> answers;
   for (const Meaning& field : record.fields) {
     const auto found = scope_.asked.find(field.symbol.path);
     answers.push_back(found == scope_.asked.end() ? literal("false", type_of(Base::boolean), expr->at)
-                                                  : asked(expr, found->second, found->first));
+                                                  : query(expr, found->second, found->first));
   }
   return compound(TermKind::list, std::move(answers), type_of(Base::boolean, true), expr->at);
 }

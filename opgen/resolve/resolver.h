@@ -40,9 +40,9 @@ class Resolver {
   TermPtr call_op(const std::string& function, const ExprPtr& expr, const std::vector<ExprPtr>& args,
                   const std::vector<std::string>& keys, const std::vector<TermPtr>& values);
   TermPtr zeros_like(const ExprPtr& expr, const ExprPtr& tensor);
-  TermPtr asked(const ExprPtr& expr, size_t input, const std::string& path) const;
+  TermPtr query(const ExprPtr& expr, size_t input, const std::string& path) const;
   /// A bool for each field.
-  TermPtr asked_of_record(const ExprPtr& expr, const Meaning& record) const;
+  TermPtr query_of_record(const ExprPtr& expr, const Meaning& record) const;
   TermPtr wanted_or_given(const ExprPtr& expr, const std::vector<ExprPtr>& args);
 
   TermPtr unary(const ExprPtr& expr);

@@ -78,7 +78,7 @@ Frame frame_of(const std::vector<Point>& training, const std::vector<Point>& val
   return frame;
 }
 
-std::string escaped(const std::string& text) {
+std::string escape_xml(const std::string& text) {
   std::string result;
   for (const char c : text) {
     switch (c) {
@@ -109,7 +109,7 @@ LossCurve LossCurve::load(const io::Checkpoint& checkpoint) {
   return {from_tensor(checkpoint, "curve.training"), from_tensor(checkpoint, "curve.validation")};
 }
 
-std::vector<Point> thinned(const std::vector<Point>& points, size_t count) {
+std::vector<Point> thin_out(const std::vector<Point>& points, size_t count) {
   if (points.size() <= count) return points;
   std::vector<Point> result;
   for (size_t i = 0; i < count; ++i) {
@@ -125,7 +125,7 @@ std::vector<Point> thinned(const std::vector<Point>& points, size_t count) {
 std::string svg(const LossCurve& curve, const std::string& title) {
   constexpr double kWidth = 720, kHeight = 360, kLeft = 56, kRight = 16, kTop = 40, kBottom = 40;
   constexpr size_t kPoints = 400;
-  const std::vector<Point> training = thinned(curve.training, kPoints);
+  const std::vector<Point> training = thin_out(curve.training, kPoints);
   const Frame frame = frame_of(training, curve.validation);
   const auto x = [&](const Point& p) { return kLeft + frame.x(p) * (kWidth - kLeft - kRight); };
   const auto y = [&](const Point& p) { return kHeight - kBottom - frame.y(p) * (kHeight - kTop - kBottom); };
@@ -135,7 +135,7 @@ std::string svg(const LossCurve& curve, const std::string& title) {
       "font-family=\"sans-serif\" font-size=\"12\">\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#fffdf8\"/>\n<text x=\"{2:.0f}\" y=\"22\" font-size=\"14\" "
       "fill=\"#333\">{3}</text>\n",
-      kWidth, kHeight, kLeft, escaped(title));
+      kWidth, kHeight, kLeft, escape_xml(title));
   for (double value = frame.low; value <= frame.high + frame.tick / 2; value += frame.tick) {
     const double at = y({0, value});
     out += fmt::format("<line x1=\"{:.0f}\" y1=\"{:.1f}\" x2=\"{:.0f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n", kLeft, at,
@@ -170,7 +170,7 @@ std::string svg(const LossCurve& curve, const std::string& title) {
 std::string terminal_plot(const LossCurve& curve, int width, int height) {
   constexpr int kLabel = 6;
   const int columns = std::max(width - kLabel - 1, 10);
-  const std::vector<Point> training = thinned(curve.training, static_cast<size_t>(columns));
+  const std::vector<Point> training = thin_out(curve.training, static_cast<size_t>(columns));
   const Frame frame = frame_of(training, curve.validation);
   std::vector<std::string> rows(static_cast<size_t>(height), std::string(static_cast<size_t>(columns), ' '));
   const auto mark = [&](const Point& point, char symbol) {

@@ -22,7 +22,7 @@ struct LossCurve {
 };
 
 /// Points averaged to at most `count`, in order.
-std::vector<LossCurve::Point> thinned(const std::vector<LossCurve::Point>& points, size_t count);
+std::vector<LossCurve::Point> thin_out(const std::vector<LossCurve::Point>& points, size_t count);
 
 /// A picture of the curve: training as a line, validation as dots.
 std::string svg(const LossCurve& curve, const std::string& title);

@@ -100,14 +100,14 @@ void add_threads(CLI::App* command) {
 }
 
 /// Of a validator that accepts what `why_not` says nothing against.
-CLI::Validator accepted(std::string (*why_not)(const std::string&)) {
+CLI::Validator validator_of(std::string (*why_not)(const std::string&)) {
   return CLI::Validator([=](std::string& text) { return why_not(text); }, "");
 }
 
 void add_placement(CLI::App* command, Placement& placement, const char* dtype) {
   command->add_option("--device", placement.device, "cpu, cuda, cuda:1 or the like, or auto: a GPU if there is one")
-      ->check(accepted(cli::why_no_device));
-  command->add_option("--dtype", placement.dtype, dtype)->check(accepted(cli::why_no_dtype));
+      ->check(validator_of(cli::why_no_device));
+  command->add_option("--dtype", placement.dtype, dtype)->check(validator_of(cli::why_no_dtype));
 }
 
 void add_train(CLI::App& app, TrainCommand& command) {
@@ -252,7 +252,7 @@ void sample(SampleCommand& command) {
 }
 
 /// Of what no command or option takes, the first word as it was typed, and what may have been meant.
-std::string unexpected(const CLI::App& app, std::span<char*> words) {
+std::string describe_unexpected(const CLI::App& app, std::span<char*> words) {
   const std::vector<std::string> unknown = app.remaining(true);
   const auto found = std::ranges::find_if(words, [&](const char* word) { return std::ranges::count(unknown, word) > 0; });
   if (found == words.end()) return "word (see deckle --help)";
@@ -306,7 +306,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help) == 0 && std::cout.flush() ? 0 : kFailed;
   } catch (const CLI::ExtrasError&) {
-    cli::put(stderr, fmt::format("deckle: unexpected {}\n", unexpected(app, words)));
+    cli::put(stderr, fmt::format("deckle: unexpected {}\n", describe_unexpected(app, words)));
     return kUsage;
   } catch (
       const CLI::ArgumentMismatch& error) {  // "--steps: 1 required INT missing", "--steps: At Most 1 required but received 2"

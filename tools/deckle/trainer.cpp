@@ -49,7 +49,7 @@ optim::AdamWOptions adamw_options(const TrainOptions& options) {
   return {.lr = options.lr, .beta2 = options.beta2, .weight_decay = options.weight_decay};
 }
 
-nn::DecoderLM placed(nn::DecoderLM model, Device device) {
+nn::DecoderLM place_on(nn::DecoderLM model, Device device) {
   model.to(device);
   return model;
 }
@@ -61,7 +61,7 @@ Trainer::Trainer(const TrainOptions& options, const FolderRequest& folder, Devic
       device_(device),
       training_(read(options)),
       validation_(training_),
-      model_(placed(nn::DecoderLM(options.model), device)),
+      model_(place_on(nn::DecoderLM(options.model), device)),
       parameters_(model_.parameters()),
       optimizer_(parameters_, adamw_options(options)),
       pace_(options.steps > 0 ? Pace::by_steps(options.steps) : Pace::by_time(options.minutes * 60)),
@@ -95,7 +95,7 @@ Trainer::Trainer(Found found, Device device)
       folder_(std::move(found.folder)),
       training_(read(options_)),
       validation_(training_),
-      model_(placed(std::move(found.loaded.model), device)),
+      model_(place_on(std::move(found.loaded.model), device)),
       parameters_(model_.parameters()),
       optimizer_(parameters_, adamw_options(options_)),
       pace_(Pace::load(found.loaded.checkpoint)),

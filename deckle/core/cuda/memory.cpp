@@ -29,7 +29,7 @@ namespace {
 constexpr int64_t kAlignment = 256;
 
 /// As the CPU's allocator: four sizes per power of two, so that at most a fifth of a block is lost.
-int64_t rounded(int64_t bytes) {
+int64_t round_up(int64_t bytes) {
   if (bytes <= 4 * kAlignment) return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   const int64_t step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes - 1))) / 4;
   return (bytes + step - 1) / step * step;
@@ -87,7 +87,7 @@ void* allocate(int64_t bytes, Device device) {
   }
   constexpr int64_t kMost = int64_t{1} << 62;
   if (bytes < 0 || bytes > kMost) fail(ErrorKind::out_of_memory, "cannot allocate {} bytes", bytes);
-  const int64_t size = rounded(bytes);
+  const int64_t size = round_up(bytes);
   const Stream now = stream(device);
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
@@ -121,7 +121,7 @@ void* allocate(int64_t bytes, Device device) {
 
 void deallocate(void* memory, int64_t bytes, Device device) noexcept {
   if (memory == nullptr) return;
-  const int64_t size = rounded(bytes);
+  const int64_t size = round_up(bytes);
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   void* const home = shared.home(memory);

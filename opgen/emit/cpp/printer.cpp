@@ -79,14 +79,15 @@ std::string Printer::declaration(const Let& let) const {
   const bool made = makes_list(value);
   if (made && value.type.is_list_of(Base::tensor))
     return fmt::format("const std::vector<Tensor> {} = {};", let.name, tensors(value));
-  if (made && value.type.list) return fmt::format("const {} {} = {};", owned_type(value.type), let.name, owned(value));
+  if (made && value.type.list) return fmt::format("const {} {} = {};", owned_type(value.type), let.name, owning_list(value));
   return fmt::format("const auto {} = {};", let.name, operand(value));
 }
 
-std::string Printer::owned(const Term& list) const {
-  if (list.is(TermKind::conversion) && list.arguments[0]->type.list) return owned(*list.arguments[0]);
+std::string Printer::owning_list(const Term& list) const {
+  if (list.is(TermKind::conversion) && list.arguments[0]->type.list) return owning_list(*list.arguments[0]);
   if (list.is(TermKind::condition))
-    return fmt::format("{} ? {} : {}", within(*list.arguments[0], 1), owned(*list.arguments[1]), owned(*list.arguments[2]));
+    return fmt::format("{} ? {} : {}", within(*list.arguments[0], 1), owning_list(*list.arguments[1]),
+                       owning_list(*list.arguments[2]));
   const std::string text = print(list).text;
   return list.is(TermKind::list) ? owned_type(list.type) + text : fmt::format("{}({})", owned_type(list.type), text);
 }

@@ -54,7 +54,7 @@ class Printer {
   std::string operand_sizes(const Term& sizes) const;
   std::string tensors(const Term& term) const;
   std::string declaration(const Let& let) const;
-  std::string owned(const Term& list) const;
+  std::string owning_list(const Term& list) const;
   Printed print(const Term& term) const;
   Printed literal(const Term& term) const;
   /// Of a condition: a plain number, as both must have one type.

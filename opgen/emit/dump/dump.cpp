@@ -28,13 +28,13 @@ std::string list_of(const Term& term) {
   return "(" + join(parts) + ")";
 }
 
-std::string typed(const std::string& name, const Type& type) { return name + ": " + type.to_string(); }
+std::string name_and_type(const std::string& name, const Type& type) { return name + ": " + type.to_string(); }
 
 std::string signature_text(const Op& op) {
   std::vector<std::string> arguments, results;
-  for (const Parameter& parameter : op.schema.parameters()) arguments.push_back(typed(parameter.name, parameter.type));
+  for (const Parameter& parameter : op.schema.parameters()) arguments.push_back(name_and_type(parameter.name, parameter.type));
   for (const Parameter& outcome : op.schema.outcomes())
-    results.push_back(typed(outcome.is_record() ? outcome.name : op.result_name(outcome.first), outcome.type));
+    results.push_back(name_and_type(outcome.is_record() ? outcome.name : op.result_name(outcome.first), outcome.type));
   return fmt::format("{}({}) -> {}", op.unique_name(), join(arguments), results.empty() ? "nothing" : join(results));
 }
 

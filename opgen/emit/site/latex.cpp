@@ -118,7 +118,7 @@ Printed Latex::record(const Term& term) const {
   return {fmt::format("\\left\\{{{}\\right\\}}", join(fields, ",\\, ")), 8};
 }
 
-Printed Latex::inlined(const Op& derivative, const std::vector<TermPtr>& arguments) const {
+Printed Latex::expand(const Op& derivative, const std::vector<TermPtr>& arguments) const {
   return print(derivative.pointwise, [&](const std::string& name) -> Printed {
     for (size_t i = 0; i < derivative.schema.arguments.size(); ++i) {
       if (derivative.schema.arguments[i].name == name) return print(*arguments[i]);
@@ -132,7 +132,7 @@ Printed Latex::call(const Term& term) const {
   const std::vector<TermPtr>& arguments = term.arguments;
   const std::string& name = callee.name();
   if (term.operation != Operator::none) return operation(term.operation, arguments);
-  if (callee.derived && callee.pointwise) return inlined(callee, arguments);
+  if (callee.derived && callee.pointwise) return expand(callee, arguments);
   const size_t count = given(callee.schema, arguments);
   const auto named = kOperators.find(name);
   if (named != kOperators.end() && arguments.size() == 2)

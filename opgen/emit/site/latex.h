@@ -41,7 +41,7 @@ class Latex {
   Printed choice(const ExprPtr& expr, const Names& names) const;
   Printed call(const ExprPtr& expr, const Names& names) const;
   /// The expression of a fused derivative, with what it is called on in place of its arguments.
-  Printed inlined(const Op& derivative, const std::vector<TermPtr>& arguments) const;
+  Printed expand(const Op& derivative, const std::vector<TermPtr>& arguments) const;
 
   const Op& op_;
   const Program& program_;

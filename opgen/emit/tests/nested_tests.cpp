@@ -31,7 +31,7 @@ class NestedSampleWriter {
     std::string body = fmt::format("suite::NestedCase op;\nop.name = {};\n", quote(op_.name()));
     std::vector<std::string> operands, dims, arguments;
     for (const SampleTensor& tensor : sample_.tensors)
-      operands.push_back(fmt::format("{{[](suite::Random& random) {{ return {}; }}, {}, {}}}", made(tensor),
+      operands.push_back(fmt::format("{{[](suite::Random& random) {{ return {}; }}, {}, {}}}", random_call(tensor),
                                      nested_.contains(op_.schema.arguments[tensor.argument].name), tensor.differentiable));
     for (size_t i = 0; i < op_.schema.arguments.size(); ++i) {
       const Argument& argument = op_.schema.arguments[i];

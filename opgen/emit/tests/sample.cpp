@@ -51,7 +51,7 @@ std::string ragged_text(const SampleArgument& argument) {
 
 }  // namespace
 
-std::string made(const SampleTensor& tensor) {
+std::string random_call(const SampleTensor& tensor) {
   const std::string sizes = braces(tensor.shape), dtype = dtype_cpp(tensor.dtype);
   switch (tensor.kind) {
     case SampleTensor::Kind::normal:

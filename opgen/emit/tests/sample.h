@@ -8,7 +8,7 @@
 namespace opgen::tests {
 
 /// The call of suite::Random that makes a tensor: random.normal({4, 7}).
-std::string made(const SampleTensor& tensor);
+std::string random_call(const SampleTensor& tensor);
 
 /// What the call is given for argument `index`; tensors are read from the vector `tensors`: t[0], TensorList{t[0], t[1]}.
 std::string argument_text(const Op& op, const Sample& sample, size_t index);

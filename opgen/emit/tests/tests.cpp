@@ -87,7 +87,7 @@ class SampleWriter {
     body += fmt::format("op.name = {};\n", quote(op_.unique_name()));
     std::vector<std::string> tensors, flags;
     for (const SampleTensor& tensor : sample_.tensors) {
-      tensors.push_back(made(tensor));
+      tensors.push_back(random_call(tensor));
       flags.emplace_back(tensor.differentiable ? "true" : "false");
     }
     if (!tensors.empty()) body += "op.tensors = {" + join(tensors) + "};\n";

@@ -178,15 +178,15 @@ class Parser : TokenReader {
       std::vector<ExprPtr> args;
       const bool list = peek("{");
       sequence(args, list ? "{" : "(", list ? "}" : ")");
-      return made(name, types, std::move(args), list, at);
+      return call_or_value(name, types, std::move(args), list, at);
     }
     const auto constant = cpp_constants().find(name);
     return make_expr(ExprKind::name, constant == cpp_constants().end() ? name : constant->second, {}, at);
   }
 
   /// A call, or a value of a type that is written like one.
-  ExprPtr made(const std::string& name, const std::vector<std::string>& types, std::vector<ExprPtr> args, bool list,
-               const Position& at) {
+  ExprPtr call_or_value(const std::string& name, const std::vector<std::string>& types, std::vector<ExprPtr> args, bool list,
+                        const Position& at) {
     if (name == "get" && args.size() == 1 && types.size() == 1)
       return make_expr(ExprKind::index, "", {args[0], make_expr(ExprKind::number, types[0], {}, at)}, at);
     if (name == "static_cast" && args.size() == 1 && types.size() == 1)

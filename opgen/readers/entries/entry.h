@@ -60,8 +60,8 @@ class EntryReader {
   // Its derivatives: entry_derivative.cpp.
   /// The rules of one key: one, or one for each case.
   std::vector<WrittenRule> rules(const Tree& key, const Tree& value) const;
-  ExprPtr renamed(const ExprPtr& expr) const;
-  Formula renamed(Formula formula) const;
+  ExprPtr with_canonical_names(const ExprPtr& expr) const;
+  Formula with_canonical_names(Formula formula) const;
   /// `{cpu: FORMULA, cuda: FORMULA}`: the cpu's, and the others by device.
   Formula by_device(const Tree& value, const std::string& what, std::map<std::string, Formula>& others) const;
   WrittenRule rule(const Tree& key, const Tree& value) const;

@@ -24,7 +24,7 @@ std::vector<WrittenRule> EntryReader::rules(const Tree& key, const Tree& value) 
     if (last) {
       cases.back().when = others;
     } else {
-      const ExprPtr when = renamed(expression(element["when"], "when"));
+      const ExprPtr when = with_canonical_names(expression(element["when"], "when"));
       cases.back().when = both(others, when);
       others = both(others, make_expr(ExprKind::unary, "!", {when}, when->at));
     }
@@ -32,16 +32,16 @@ std::vector<WrittenRule> EntryReader::rules(const Tree& key, const Tree& value) 
   return cases;
 }
 
-ExprPtr EntryReader::renamed(const ExprPtr& expr) const {
+ExprPtr EntryReader::with_canonical_names(const ExprPtr& expr) const {
   return rewrite(expr, [this](const ExprPtr& node) -> ExprPtr {
     if (!node->is(ExprKind::name) || canonical(node->text) == node->text) return nullptr;
     return make_expr(ExprKind::name, canonical(node->text), {}, node->at);
   });
 }
 
-Formula EntryReader::renamed(Formula formula) const {
-  for (auto& [name, let] : formula.lets) let = renamed(let);
-  if (formula.body) formula.body = renamed(formula.body);
+Formula EntryReader::with_canonical_names(Formula formula) const {
+  for (auto& [name, let] : formula.lets) let = with_canonical_names(let);
+  if (formula.body) formula.body = with_canonical_names(formula.body);
   return formula;
 }
 
@@ -50,7 +50,7 @@ Formula EntryReader::by_device(const Tree& value, const std::string& what, std::
   if (!value["cpu"])
     file_.fail(value, fmt::format("{} has no formula for the cpu, where its tests run: add 'cpu: FORMULA'", what));
   for (const Branch& pair : value.branches()) {
-    if (pair.key.scalar() != "cpu") others[pair.key.scalar()] = renamed(formula(pair.value, what));
+    if (pair.key.scalar() != "cpu") others[pair.key.scalar()] = with_canonical_names(formula(pair.value, what));
   }
   return formula(value["cpu"], what);
 }
@@ -80,7 +80,7 @@ WrittenRule EntryReader::rule(const Tree& key, const Tree& value) const {
   }
   if (rule.each && rule.kind != WrittenRule::Kind::formula)
     file_.fail(value, fmt::format("'{}' is said of the whole list: leave '[i]' out", value.scalar()));
-  rule.formula = renamed(std::move(rule.formula));
+  rule.formula = with_canonical_names(std::move(rule.formula));
   return rule;
 }
 

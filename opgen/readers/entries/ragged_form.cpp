@@ -87,7 +87,7 @@ class Reading {
   bool ragged_;
 };
 
-std::string renamed(const std::string& name) { return name == "indices" ? "rows" : name; }
+std::string ragged_result_name(const std::string& name) { return name == "indices" ? "rows" : name; }
 
 std::shared_ptr<Entry> ragged_form(const Entry& entry, const Library& library) {
   if (library.has(entry.nested.segment))
@@ -105,7 +105,7 @@ std::shared_ptr<Entry> ragged_form(const Entry& entry, const Library& library) {
     argument.type.base = Base::ragged;
     argument.default_value.reset();
   }
-  for (Result& result : form->schema.results) result.name = renamed(result.name);
+  for (Result& result : form->schema.results) result.name = ragged_result_name(result.name);
   for (auto* rules : {&form->reverse, &form->forward}) {
     for (WrittenRule& rule : *rules) std::transform(rule.keys.begin(), rule.keys.end(), rule.keys.begin(), renamed);
   }

@@ -141,7 +141,7 @@ TEST(LossCurve, OnePointOrNoneIsFine) {
 TEST(LossCurve, ThinningKeepsTheMean) {
   std::vector<LossCurve::Point> points;
   for (int i = 0; i < 1000; ++i) points.push_back({i, static_cast<double>(i)});
-  const auto thin = thinned(points, 10);
+  const auto thin = thin_out(points, 10);
   ASSERT_EQ(thin.size(), 10u);
   EXPECT_DOUBLE_EQ(thin[0].bits, 49.5);
   EXPECT_DOUBLE_EQ(thin[9].bits, 949.5);

@@ -13,7 +13,7 @@ namespace {
 
 /// `beats(a, b)`: a replaces b; true of equal ones.
 template <typename T, typename Beats>
-void running(const View& values, const RaggedView& ragged, Beats beats, const View& result, const View& rows) {
+void scan(const View& values, const RaggedView& ragged, Beats beats, const View& result, const View& rows) {
   const int64_t inner = segment::inner_size(values);
   segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
     T best[segment::kColumns], buffer[segment::kColumns];
@@ -37,12 +37,11 @@ void running(const View& values, const RaggedView& ragged, Beats beats, const Vi
 
 void segment_cummax(const Context&, const View& values, const RaggedView& ragged, const View& result, const View& rows) {
   simd::visit_compute(values.dtype,
-                      [&]<typename T>(TypeTag<T>) { running<T>(values, ragged, std::greater_equal<T>(), result, rows); });
+                      [&]<typename T>(TypeTag<T>) { scan<T>(values, ragged, std::greater_equal<T>(), result, rows); });
 }
 
 void segment_cummin(const Context&, const View& values, const RaggedView& ragged, const View& result, const View& rows) {
-  simd::visit_compute(values.dtype,
-                      [&]<typename T>(TypeTag<T>) { running<T>(values, ragged, std::less_equal<T>(), result, rows); });
+  simd::visit_compute(values.dtype, [&]<typename T>(TypeTag<T>) { scan<T>(values, ragged, std::less_equal<T>(), result, rows); });
 }
 
 }  // namespace deckle::kernels::cpu
