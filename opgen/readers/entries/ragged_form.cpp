@@ -107,7 +107,7 @@ std::shared_ptr<Entry> ragged_form(const Entry& entry, const Library& library) {
   }
   for (Result& result : form->schema.results) result.name = ragged_result_name(result.name);
   for (auto* rules : {&form->reverse, &form->forward}) {
-    for (WrittenRule& rule : *rules) std::transform(rule.keys.begin(), rule.keys.end(), rule.keys.begin(), renamed);
+    for (WrittenRule& rule : *rules) std::transform(rule.keys.begin(), rule.keys.end(), rule.keys.begin(), ragged_result_name);
   }
   for (const std::string dim : {"over dim", "along dim"}) {
     if (const size_t at = form->doc.find(dim); at != std::string::npos)
