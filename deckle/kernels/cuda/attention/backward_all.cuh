@@ -28,8 +28,8 @@
 // queries fit if P is rounded as soon as it is computed, and read a tenth less from shared memory; but with P in float32 those of
 // 64 are as fast, waste less of a sequence's end and of a diagonal, and leave room for the next work's keys.
 //
-// Ladder, TFLOP/s by 10 M N D of the whole backward, D = 128, S = 16k full / causal, each line from one run on an H200 (they
-// differ by 5 %):
+// Ladder, TFLOP/s by 10 M N D of the whole backward, D = 128, S = 16k full / causal, each line from one run of
+// attention_backward_timing on an H200, 2026-11-22, b5928567 to 64774917; the runs were not kept (they differ by 5 %):
 //   two kernels, 7 products                                        523 / 500
 //   64 queries: S(j+1) behind dK(j) | dP(j+1), in no order          555 / 550
 //     the same in order                                            553 / 541

@@ -16,7 +16,8 @@ constexpr int64_t kUnequalChunk = 16;
 // Queries, dO and float32 dQ of the heads that all_gradients works on together. The fewer heads, the longer the blocks of one
 // wait for each other at the start, or wherever their walks differ in length; beyond L2, S = 4k causal fell from 500 TFLOP/s with
 // 4 to 6 heads to 480, 435 and 389 with 12, 16 and 24. Of a ragged batch, whose longest sequences are unknown here, so many
-// heads: 501, 503, 508, 506 and 506 with 24, 16, 8, 6 and 4 on 64 sequences of mean 1,212.
+// heads: 501, 503, 508, 506 and 506 with 24, 16, 8, 6 and 4 on 64 sequences of mean 1,212 (H200, 2026-11-22,
+// at 7f08c935; the runs were not kept).
 constexpr int64_t kOrderedEqualBytes = 20 << 20, kOrderedChunkBytes = 24 << 20, kOrderedRaggedHeads = 8;
 
 // Where heads rise, the long walks come last. So that not all multiprocessors but one wait for the last of them, the heads of the

@@ -46,8 +46,8 @@ int64_t live_end(const CudaAttentionProblem& problem) {
 // Work of at most so many walked tiles is drawn ahead by the two kernels that add nothing in an order: drawing takes 2 us (a
 // chain of an atomic and two loads), such work little more. Not so where dQ is added in an order: where causal or ragged walks
 // end, a block held up to four works, the last short ones of a sequence and the first long one of the next, for whose sums of dQ
-// other blocks waited (H200, backward of D 128, S 2k, causal documents: 1.53 ms, one at a time 0.47; ragged 64 x 1212 causal, D
-// 64: 6.8 and 3.5).
+// other blocks waited (backward of D 128, S 2k, causal documents: 1.53 ms, one at a time 0.47; ragged 64 x 1212 causal, D 64: 6.8
+// and 3.5; H200, 2026-11-23, at af048881; the run was not kept).
 constexpr int kShortWork = 6;
 
 /// One backward: its launches, prepared one after the other with all that may be refused, and then queued.

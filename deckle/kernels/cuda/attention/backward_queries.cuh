@@ -7,7 +7,8 @@
 // dS is a register operand. FLOP: 6 M N D per tile; bytes per tile: 4 N D from L2.
 //
 // clang-format off
-// Ladder, as in backward_keys.cuh; S = 16k full/causal, then S = 512. With the same dK/dV kernel, one run:
+// Ladder, as in backward_keys.cuh (H200, 2026-11-21; the runs were not kept); S = 16k full/causal, then S = 512. With the same
+// dK/dV kernel, one run:
 //   D = 128  96 keys, scores first, one q buffer, 3 k stages    523/505  326   (kept; the tensor pipe is 96 % busy, ncu)
 //            3 x 64 rows, 64 keys, nothing ahead                526/497  333
 //            128 keys, nothing ahead                            514/495  332

@@ -2,7 +2,7 @@
 // A block takes a tile of rows of a few heads: finding its sequence (3 us) outweighs one head's rows. For 512 sequences of mean
 // 58: one head a block 39 us; four heads, loads of four rows in flight 31; blocks by the work list instead of a search 25. Type
 // and threads a row are branches around the loop: inside it, as run-time values, they cost 3 of 40 us at D = 128 and 5 of 21
-// there.
+// there (H200, 2026-11-21, at 824d29e2; the runs were not kept).
 #include "deckle/kernels/cuda/attention/backward_statistics.cuh"
 
 #include <type_traits>

@@ -1,11 +1,10 @@
-// The sum of two tensors and of a row, and layer_norm of it; and its derivatives.   x, z, s, g, c: [rows, n], contiguous; rows
-// [n]
+// The sum of two tensors and of a row, and layer_norm of it; and its derivatives.  x, z, s, g, c: [rows, n], contiguous; b: [n]
 //   forward     s = x + z + b;  y = layer_norm(s)
 //   backward    ds = layer_norm's of g, plus c, which came for s;  sums over rows of ds, of g sh, and of g
 //
-//   rung (12 layers' worth of a residual)          bytes per element      [29646, 768] bfloat16 at 4.1 TB/s
+//   rung (12 layers' worth of a residual)          bytes per element      [29646, 768] bfloat16 at 4.1 TB/s, computed
 //   add, layer_norm | backward, add, sum of rows   5 r w | 7 r w          0.055 ms | 0.078 ms
-//   one kernel each                                4 | 4                  0.044 ms | 0.044 ms, floors
+//   one kernel each                                4 | 4                  0.044 ms | 0.044 ms
 // A warp has a row in registers, forward one, backward a run of rows (warp_backward.cuh). Halves up to 1024 elements a row,
 // floats up to 512, in vectors of 16 bytes.
 #include "deckle/kernels/cuda/norm/merge.cuh"

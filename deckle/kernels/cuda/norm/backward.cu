@@ -2,13 +2,14 @@
 //   backward    dx = r (u - mean u - xh mean(u xh)), u = g w;  dw = sum over rows of g xh;  db = sum over rows of g
 //   direction   dx with u = the direction
 //
-//   rung                                      bytes per element (float32)   64 M elements at 4.3 TB/s
-//   rows, then columns, in two kernels        8 r + 4 w, then 8 r           0.312 ms
-//   one: a block walks over rows and keeps    8 r + 4 w + 3 % for parts     0.193 ms (floor 0.187); the next row's loads are
+//   rung                                      bytes per element (float32)   64 M elements; floors are at 4.3 TB/s
+//   rows, then columns, in two kernels        8 r + 4 w, then 8 r           floor 0.312 ms
+//   one: a block walks over rows and keeps    8 r + 4 w + 3 % for parts     0.209 ms (floor 0.193); the next row's loads are
 //   the sums of its columns                                                 in flight while this one is summed
 //   double across threads, a division each    the same                      bound by arithmetic: bfloat16 took as long
 //   one round of sums over threads a row      the same                      bfloat16 0.155 ms with three, one after another
 //   rows that a warp holds                    the same                      warp_backward.cuh
+// benchmarks/results/gpu_ops.json, layer_norm on an H200, of e479433 (2026-11-22) and 63bf1b5e (2026-11-24): 0.155 and 0.151.
 // Sums over rows: float within 16 rows, double beyond, parts of blocks, whose number the shape decides, merged in order.
 #include <algorithm>
 

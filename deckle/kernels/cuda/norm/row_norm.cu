@@ -1,10 +1,11 @@
 // layer_norm and rms_norm over the last dim.                                              x: [rows, n], contiguous; w, b: [n]
 //   y = xh w + b, xh: statistics.cuh
 //
-//   rung                                       bytes per element (float32)     64 M elements, 4.3 TB/s; 2026-11-22, 277c20d5
-//   x read three times, element by element     4 r + 8 r (L2) + 4 w            layer_norm 0.48 ms, rms_norm 0.37 measured (H200)
-//   a row in registers                         4 r + 4 w                       0.125 ms, the floor
+//   rung                                       bytes per element (float32)     64 M elements at 4.3 TB/s
+//   x read three times, element by element     4 r + 8 r (L2) + 4 w            layer_norm 0.482 ms, rms_norm 0.371
+//   a row in registers                         4 r + 4 w                       0.140 ms, 0.136 (floor 0.125)
 //   rows beyond 8192                           4 r + 12 r (L2) + 4 w
+// benchmarks/results/gpu_ops.json, H200, of 7c1f602 (2026-11-22) and 78c31097 (2026-11-24).
 #include "deckle/kernels/cuda/norm/statistics.cuh"
 
 namespace deckle::kernels::cuda {

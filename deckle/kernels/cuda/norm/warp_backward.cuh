@@ -3,10 +3,11 @@
 // The backward of layer_norm and rms_norm with a warp a row, of which each lane holds vectors of 16 bytes; with `carried`, what
 // came for x besides is added to dx, and dx summed over rows, too.                          x, g, carried: [rows, n]; w: [n]
 //
-//   rung                                        [65536, 1024] bfloat16, of layer_norm | of rms_norm, H200
+//   rung                                        [65536, 1024] bfloat16, of layer_norm | of rms_norm
 //   a block walks over rows, one in flight      0.151 | 0.121 ms: see backward.cu
 //   a warp walks over a run of rows, and        0.123 | 0.115 ms, 3.5 TB/s: 8 warps of an SM have some 96 KB in flight, and
 //   the next ones come into shared memory       no warp waits for another but at the end of its run
+// benchmarks/results/gpu_ops.json, H200, 2026-11-24, of 63bf1b5e and 78c31097.
 // A lane reads from shared memory what it has copied there itself, so copies need no barrier.
 // Sums over rows: of a run in float, of the warps of a block in double, parts of blocks, whose number the shape decides, merged
 // in order by the caller.

@@ -69,7 +69,8 @@ bool copy_pieces(const Context& context, const View& source, const View& target)
 }
 
 /// Halves to float32, both from places aligned to 16 bytes: a thread writes 16 bytes beside those of its neighbour, so a warp
-/// whole sectors. 64 M elements took `vectors`, which writes 32 bytes a thread by two stores, 0.124 ms.
+/// whole sectors. 64 M elements take 0.103 ms; `vectors`, which writes 32 bytes a thread by two stores, took 0.124
+/// (benchmarks/results/gpu_ops.json, H200, of 63bf1b5e, 2026-11-24, and c5991f0d, 2026-11-23).
 template <typename E>
 __global__ void __launch_bounds__(kThreads) widened(const E* from, float* to, int64_t count) {
   constexpr int kTogether = 4;

@@ -1,11 +1,12 @@
 // Copies whose source and target are contiguous along different dims.
 //
 //   rung                                        [65536, 1024] transposed, float32, at 4.3 TB/s (floor 0.125 ms)
-//   a thread an element, reads 4 KB apart       0.545 ms measured on an H200, PyTorch 0.485
-//   tiles of 64 x 64 through shared memory      both sides in runs of 64 elements; a row of a tile is one element longer: no bank
-//   twice
-//   halves: tiles of 128 x 128                  16 bytes at a time on both sides, in runs of 256; two rows meet in a word of
-//                                               shared memory, whose pieces of 16 bytes are permuted: no bank twice
+//   a thread an element, reads 4 KB apart       0.545 ms
+//   tiles of 64 x 64 through shared memory      0.144 ms, halves 0.112: both sides in runs of 64 elements; a row of a tile is one
+//                                               element longer: no bank twice
+//   halves: tiles of 128 x 128                  0.071 ms: 16 bytes at a time on both sides, in runs of 256; two rows meet in a
+//                                               word of shared memory, whose pieces of 16 bytes are permuted: no bank twice
+// benchmarks/results/gpu_ops.json, H200, of 7c1f602 (2026-11-22), c5991f0d (2026-11-23) and 78c31097 (2026-11-24); PyTorch 0.485.
 #include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cuda/pointwise/transposed.h"
 

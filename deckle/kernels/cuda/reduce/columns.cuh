@@ -3,8 +3,9 @@
 // Reductions whose rows lie close to each other: neighbouring threads take neighbouring rows.
 //
 //   rung                                 64 M elements over dim 0 of [65536, 1024], float32 at 4.3 TB/s (floor 0.0625 ms)
-//   a column a thread, 4 B a load        0.237 ms measured on an H200: 128 B of a row at once
-//   16 B a load, four rows in flight     512 B of a row at once, 64 B a thread in flight
+//   a column a thread, 4 B a load        0.237 ms: 128 B of a row at once
+//   16 B a load, four rows in flight     0.068 ms: 512 B of a row at once, 64 B a thread in flight
+// benchmarks/results/gpu_ops.json, H200, of 7c1f602 (2026-11-22) and 78c31097 (2026-11-24).
 #include <algorithm>
 #include <bit>
 

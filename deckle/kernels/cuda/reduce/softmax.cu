@@ -4,10 +4,11 @@
 // Exponentials are float for float32 and the halves; sums are those of row_tile.cuh. A row of only -inf gives NaN (0 / 0).
 //
 //   rung                                    bytes per element (float32)   64 M elements at 4.3 TB/s
-//   a row read three times, element-wise    4 r + 8 r from L2 + 4 w       0.556 ms (H200, 2026-11-22, 277c20d5)
-//   a row in registers, vectors of 16 B     4 r + 4 w                     0.125 ms, the floor; backward 8 r + 4 w: 0.187 ms
+//   a row read three times, element-wise    4 r + 8 r from L2 + 4 w       0.556 ms
+//   a row in registers, vectors of 16 B     4 r + 4 w                     0.133 ms (floor 0.125); backward 0.188 (0.187)
 //   arithmetic                              about 20 instructions an element: 0.047 ms, below the memory
 //   rows beyond 8192                        4 r + 4 r (L2) + 4 w          the maximum and the sum in one pass, then the result
+// benchmarks/results/gpu_ops.json, H200, of 7c1f602 (2026-11-22) and 78c31097 (2026-11-24).
 #include "deckle/kernels/cuda/reduce/row_tile.cuh"
 
 namespace deckle::kernels::cuda {

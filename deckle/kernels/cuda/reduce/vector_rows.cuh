@@ -5,9 +5,10 @@
 // Where rows are short a thread has four to eight loads, and what else it does for a row counts: there is no division of 64 bits,
 // and lanes merge by shuffles.
 //
-//   rung                 64 M elements over dim 1 of [65536, 1024], bfloat16, on an H200 (floor 0.031 ms at 4.3 TB/s)
+//   rung                 64 M elements over dim 1 of [65536, 1024], bfloat16 (floor 0.031 ms at 4.3 TB/s)
 //   rows_kernel          sum 0.057 ms, amax 0.079 ms
 //   here                 sum 0.035 ms, amax 0.034 ms; float32: 0.064 ms both (floor 0.062)
+// benchmarks/results/gpu_ops.json, H200, 2026-11-23, of b1513cd5 and be731eb6.
 #include "deckle/kernels/cuda/reduce/behind.cuh"
 #include "deckle/kernels/cuda/reduce/problem.cuh"
 
