@@ -12,6 +12,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
+FORTUNES = "/usr/share/games/fortunes"  # Debian's package of that name, of the section [demo] of tools/packages.txt
 OTHERS_ALLOWED = 0.05  # share of the processors that other processes may use while something is measured
 
 
@@ -52,6 +53,13 @@ def share_of_others(before, after):
     """Of all processors, what others used between the two: at most all, though the clocks' ticks may say a little more."""
     used = (after.all - before.all) - (after.own - before.own)
     return min(1.0, max(0.0, used / ((after.at - before.at) * os.cpu_count())))
+
+
+def texts(path):
+    """The path of texts to train on; ends the program where there are none."""
+    if not pathlib.Path(path).exists():
+        sys.exit(f"no texts at {path}" + (": tools/install_packages demo brings them" if path == FORTUNES else ""))
+    return path
 
 
 def machine():

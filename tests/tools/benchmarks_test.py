@@ -239,6 +239,12 @@ class Run(Folder):
         self.workloads(first="echo one")
         self.assertEqual(self.run_all("first")[0], 0)
 
+    def test_texts_that_are_not_there(self):
+        self.write("texts.txt", "one\n")
+        self.assertEqual(report.texts(self.root / "texts.txt"), self.root / "texts.txt")
+        with self.assertRaisesRegex(SystemExit, "no texts at .*/gone.txt$"):
+            report.texts(self.root / "gone.txt")
+
 
 class Kept(Folder):
     def measure(self, program, own, allowed="report.OTHERS_ALLOWED", **environment):
