@@ -102,8 +102,15 @@ class Figures(Folder):
                        "9 min"):
             self.write("docs/attention.md", f"# Attention\n`sampling.json`\n\n## Speed\nIt does {figure}.\n")
             self.expect_complaint(f"docs/attention.md:5: '{figure}' has no source")
-            self.write("docs/attention.md", f"# Attention\n\n## Speed\nIt does {figure} (`benchmarks/results/sampling.json`).\n")
+            quoted = f"# Page\n\n## Speed\nIt does {figure} (`benchmarks/results/sampling.json`).\n"
+            self.write("docs/attention.md", quoted)  # may be another than the file has
+            self.expect_complaint(f"docs/attention.md:4: '{figure}' has no source")
+            self.write("docs/attention.md", "# Attention\n")
+            self.write("docs/hopper.md", quoted)
             self.assertEqual(self.figures("--check")[0], 0)
+            self.write("docs/hopper.md", quoted.replace("sampling.json", "the last run"))
+            self.expect_complaint(f"docs/hopper.md:4: '{figure}' has no source")
+            self.write("docs/hopper.md", "# Hopper\n")
 
     def test_limits_and_code_are_no_figures(self):
         self.figures()
