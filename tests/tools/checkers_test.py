@@ -60,6 +60,21 @@ class Help(unittest.TestCase):
                 self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
 
 
+class SeededBugs(unittest.TestCase):
+    def test_each_has_its_place(self):
+        """A bug whose text has changed would be tried by nobody."""
+        root = TOOLS.parent
+        loader = importlib.machinery.SourceFileLoader("seeded_bugs", str(root / "tests/opgen/seeded_bugs/run"))
+        module = importlib.util.module_from_spec(importlib.util.spec_from_loader("seeded_bugs", loader))
+        loader.exec_module(module)
+        sources = "\0".join(path.read_text() for path in sorted((root / "opgen").rglob("*.cpp")))
+        self.assertGreater(len(module.bugs()), 20)
+        for name, (text, becomes) in module.bugs().items():
+            with self.subTest(bug=name):
+                self.assertEqual(sources.count(text), 1, text)
+                self.assertNotEqual(text, becomes)
+
+
 class Layers(Checkers):
     def test_allowed_includes_pass(self):
         self.write("deckle/core/a.h", '#include <vector>\n#include "deckle/base/error.h"\n#include "deckle/core/b.h"\n')
