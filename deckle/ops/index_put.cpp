@@ -67,7 +67,7 @@ Tensor flat_positions(const Tensor& self, TensorList indices, IntSpan shape) {
       fail("index {} is out of range for dim {} of shape {} (expected {})", *wrong, dim, self.sizes(), Range{-size, size - 1});
     for (int64_t i = 0; i < count; ++i) flat[i] = flat[i] * size + (given[i] < 0 ? given[i] + size : given[i]);
   }
-  return native::move_to(positions, self.device());
+  return positions;
 }
 
 Tensor native::flat_nonzero(const Tensor& self) {
@@ -176,9 +176,7 @@ Tensor composite::index_put(const Tensor& self, TensorList indices, const Tensor
   }
   Dims mask_sizes(rows_sizes.size(), 1);
   mask_sizes[0] = rows_sizes[0];
-  return reshape(where(view(native::move_to(written, self.device()), mask_sizes),
-                       index_select(source, 0, native::move_to(from, self.device())), rows),
-                 self.sizes());
+  return reshape(where(view(written, mask_sizes), index_select(source, 0, from), rows), self.sizes());
 }
 
 }  // namespace deckle
