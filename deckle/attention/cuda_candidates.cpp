@@ -56,8 +56,8 @@ bool is_dense(const AttentionProblem& p) {
   return p.k_lengths == nullptr;
 }
 
-/// Of the Hopper kernels: their forward serves all features of scores, their backward dropout, soft cap, slopes and masks, or
-/// a bias.
+/// Why the Hopper kernels refuse the features: their forward serves all of them, their backward dropout, soft cap, slopes and
+/// masks, or a bias.
 std::string hopper_features_refused(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
   if (std::string reason = dropout_refused(p.dropout); !reason.empty()) return reason;
@@ -110,7 +110,7 @@ bool may_have_dead_rows(const AttentionProblem& p) {
   return false;
 }
 
-/// Of the Hopper kernels whose operands come in pairs: float32 by two parts of float16, and values with their tangents.
+/// Why the Hopper kernels with operands in pairs refuse: float32 as two parts of float16, and values with their tangents.
 std::string pairs_refused(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
   const bool first_order = request.pass == AttentionPass::forward || request.pass == AttentionPass::backward;

@@ -8,7 +8,7 @@
 namespace deckle::autograd {
 namespace {
 
-/// Of how many calls one is checked; 0: of none.
+/// One call of so many is checked; 0: none is.
 uint64_t period() {
   static const uint64_t value = [] {
     const char* const given = std::getenv("DECKLE_CHECK_CALLS");

@@ -10,7 +10,7 @@
 namespace deckle::dispatch {
 namespace {
 
-/// Of a loop up to kMaxDims GCC makes `rep movs`, which takes longer to start than all the rest of a view.
+/// GCC would compile a loop up to kMaxDims to `rep movs`, which takes longer to start than all the rest of a view.
 void copy_dims(IntSpan from, int64_t* to) {
   const int64_t* const dims = from.data();
   switch (from.size()) {

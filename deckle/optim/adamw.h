@@ -25,7 +25,7 @@ class AdamW {
   void step();
   void zero_grad() const { parameters_.zero_grad(); }
   double lr(size_t group = 0) const;
-  /// Of all groups, and of one.
+  /// Sets the learning rate of all groups, or of one.
   void set_lr(double lr);
   void set_lr(size_t group, double lr);
 
@@ -47,7 +47,7 @@ class AdamW {
  private:
   AdamW(Joined<AdamWOptions> groups, Decay decay, const char* name);
 
-  /// Of one group: whose count is `step` - 1, or lies on the device.
+  /// A step of the parameters `indices` of one group, whose count is `step` - 1, or lies on the device.
   void step_group(size_t group, int64_t step, const std::vector<size_t>& indices);
   /// Steps that each parameter has taken.
   std::vector<int64_t> counts() const;

@@ -24,7 +24,7 @@ std::vector<Tensor> gradients_of(TensorList parameters) {
   return gradients;
 }
 
-/// Of all gradients as one vector, from the norm of each.
+/// The norm of all gradients as one vector, from the norm of each.
 double combine_norms(std::span<const double> norms) {
   double sum = 0;
   for (const double norm : norms) sum += norm * norm;

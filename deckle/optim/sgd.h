@@ -27,7 +27,7 @@ class SGD {
   void step();
   void zero_grad() const { parameters_.zero_grad(); }
   double lr(size_t group = 0) const;
-  /// Of all groups, and of one.
+  /// Sets the learning rate of all groups, or of one.
   void set_lr(double lr);
   void set_lr(size_t group, double lr);
 

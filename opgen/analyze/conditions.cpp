@@ -133,7 +133,7 @@ std::optional<Conditions::Comparison> Conditions::comparison(const Term& term, c
   return Comparison{first + " - " + second, "0", operation, false, is_whole(a) && is_whole(b)};
 }
 
-/// Of two written numbers, or of a value and itself, which holds or not whatever the state.
+/// The value of a comparison that holds or not whatever the state: of two literals, or of a value with itself.
 std::optional<bool> Conditions::constant_value(const Term& term, const Block& formula) const {
   if (!term.is(TermKind::operation) || !is_comparison(term.operation)) return std::nullopt;
   const std::optional<std::string> a = literal_of(without_lets(*term.arguments[0], formula)),

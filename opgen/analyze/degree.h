@@ -11,7 +11,7 @@ namespace opgen {
 /// its structure shows.
 enum class Degree { zero, constant, linear, other };
 
-/// Of a sum, a product and a quotient. A sum of what is linear and what is constant is neither.
+/// The degree of a sum, a product and a quotient. The sum of a linear and a constant term is neither.
 Degree sum_of(Degree a, Degree b);
 Degree product_of(Degree a, Degree b);
 Degree quotient_of(Degree a, Degree b);

@@ -7,7 +7,7 @@
 
 namespace opgen {
 
-/// Of differences among themselves, beyond which a function is not smooth there.
+/// Relative difference of two differences of the function beyond which it is not smooth there.
 inline constexpr long double kSlopeTolerance = 1e-5L;
 
 struct Slope {

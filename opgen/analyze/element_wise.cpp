@@ -16,7 +16,7 @@ bool is_of_elements(const Op& op) {
   return op.body == Op::Body::composite && call_beyond_elements(op.composite) == nullptr;
 }
 
-/// Of one operand and nothing else, linear: neg, of a sum as of its terms.
+/// Whether it is a linear op of one operand: neg, which of a sum is the sum of its terms' neg.
 bool is_linear_alone(const Term& term) {
   return term.is(TermKind::op) && term.arguments.size() == 1 && term.op->body == Op::Body::pointwise && term.op->linear;
 }

@@ -46,7 +46,7 @@ bool asks_of_the_call(const Term& term, const Block& formula) {
                      [&](const TermPtr& part) { return asks_of_the_call(*part, formula); });
 }
 
-/// Of a conversion to this dtype.
+/// Whether a conversion to this dtype keeps the values of numbers.
 bool keeps_numbers(const Term& dtype) {
   return dtype.is(TermKind::property) || (dtype.is(TermKind::literal) && dtype.text.find("float") != std::string::npos);
 }

@@ -37,7 +37,7 @@ class Elements {
 
   /// What depends on more, as ops that are not made of pointwise expressions, is a name without a value.
   ExprPtr of(const Block& formula, const Term& term) const;
-  /// Of element `position` of the tuple that a term gives.
+  /// The expression of element `position` of the tuple that a term gives.
   ExprPtr of_part(const Block& formula, const Term& term, size_t position) const;
 
  private:

@@ -15,7 +15,7 @@ std::shared_ptr<const Problem> problem(const Position& at, const std::string& me
   return std::make_shared<const Problem>(at, message);
 }
 
-/// Of two values that are added, or of which one is taken, or that stand side by side.
+/// The dependence of two values that are added, or of which one is taken, or that stand side by side.
 Dependence both(const Dependence& a, const Dependence& b, const Position& at, const char* what) {
   Dependence result;
   result.degree = sum_of(a.degree, b.degree);
@@ -63,7 +63,7 @@ Dependence combine(std::vector<Dependence> parts) {
   return {linear ? Degree::linear : Degree::other, std::move(parts)};
 }
 
-/// Of each result, those of records one by one.
+/// Appends the degree of each result; records give one for each field.
 void collect_results(const Dependence& value, std::vector<Degree>& results) {
   if (value.parts.empty()) results.push_back(value.degree);
   for (const Dependence& part : value.parts) collect_results(part, results);

@@ -28,7 +28,7 @@ using DependenceOf = std::function<Dependence(const Symbol&)>;
 /// through which nothing is differentiated, nor one whose result is integers.
 class Linearity {
  public:
-  /// Of the value of a formula whose symbols, lets apart, depend on the variables as `of_symbol` says.
+  /// The dependence of a formula's value, where its symbols, lets apart, depend on the variables as `of_symbol` says.
   Dependence of(const Block& formula, const DependenceOf& of_symbol);
   /// Whether the op is linear in some of its tensors.
   bool in_some_tensor(const Op& op);
@@ -37,10 +37,10 @@ class Linearity {
   struct Reading;
   Dependence of(const Term& term, Reading& reading);
   Dependence of_call(const Term& call, Reading& reading);
-  /// Of the results of `op` for such arguments, one for each of the signature.
+  /// The dependence of the results of `op` for such arguments, one for each of the signature.
   Dependence of_op(const Op& op, const std::vector<Dependence>& arguments);
   Dependence results_of(const Op& op, const std::vector<Dependence>& arguments);
-  /// Of a composite's result, whatever the device.
+  /// The dependence of a composite's result, whatever the device.
   Dependence of_composite(const Op& op, const std::vector<Dependence>& arguments);
   /// Says of the results of a call that are not linear why, those of records one by one, from number `result` on.
   void explain(Dependence& value, const Term& call, const std::vector<Dependence>& arguments, size_t& result);

@@ -120,7 +120,7 @@ Point Points::beside(const Point& point) {
   return moved;
 }
 
-/// Of any size, from 1/100 to 10,000.
+/// A point with numbers of any size, from 1/100 to 10,000.
 Point Points::far(int number) {
   Point point = draw(number);
   for (size_t i = 0; i < point.size(); ++i) {

@@ -25,8 +25,8 @@ struct Region {
 
 using IsWhole = std::function<bool(const std::string&)>;
 
-/// Of several expressions, each once. Without those that only single points lie in, as where x == 0: names of integers and bools
-/// apart.
+/// The regions of several expressions, each once. Those that only single points lie in (x == 0) are left out, but for names of
+/// integers and bools.
 std::vector<Region> regions_of(const std::vector<ExprPtr>& expressions, const IsWhole& is_whole);
 
 /// How far points are from a region.

@@ -144,7 +144,7 @@ class Slopes {
     return names;
   }
 
-  /// Of the values of a point and, behind them, of the result.
+  /// The expression as a computation on the values of a point and, behind them, the result.
   Computation computation(const ExprPtr& expr) const {
     const auto place = [&](const std::string& name) -> std::optional<size_t> {
       if (name == Elements::kResult) return op_.schema.arguments.size();

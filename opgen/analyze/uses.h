@@ -25,7 +25,7 @@ bool reads(const Block& body, Symbol::What what, size_t index);
 /// Whether a formula reads the symbol whatever its conditions turn out to be.
 bool reads_in_any_case(const Block& body, Symbol::What what, size_t index);
 
-/// Of a formula for each element of a list: whether it reads the gradient of the same element of the result, and no other.
+/// Whether a formula for each element of a list reads the gradient of the same element of the result, and no other.
 bool reads_own_gradient(const Block& body);
 
 /// The symbol whose sizes these are; null if they are something else.

@@ -17,7 +17,7 @@ struct WrittenSlope {
   std::string where;  // "": whatever the sizes and dtypes are
 };
 
-/// Of every tensor, in every way in which conditions on sizes and dtypes turn out.
+/// The written derivatives by every tensor, for every outcome of conditions on sizes and dtypes.
 std::vector<WrittenSlope> written_slopes(const Op& op);
 
 }  // namespace opgen

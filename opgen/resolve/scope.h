@@ -23,15 +23,15 @@ struct Scope {
   std::string asks;                     // the special form that is allowed: wants, has_t
   std::map<std::string, size_t> asked;  // and the inputs that it takes, fields of records as x.q
 
-  /// Of a formula for each element of a list: its number is i.
+  /// Adds i, the number of the element, for a formula of each element of a list.
   void define_element();
 };
 
-/// Of a reverse formula: arguments, results, the gradients that arrive, wants(x).
+/// The names in a reverse formula: arguments, results, the gradients that arrive, wants(x).
 Scope reverse_scope(const Op& op, const Program& program);
-/// Of a forward formula: x_p, x_t, other arguments, results, has_t(x).
+/// The names in a forward formula: x_p, x_t, other arguments, results, has_t(x).
 Scope forward_scope(const Op& op, const Program& program);
-/// Of formulas on the arguments themselves: composite, check, result, wrap.
+/// The names in formulas on the arguments themselves: composite, check, result, wrap.
 Scope argument_scope(const Op& op, const Program& program);
 
 }  // namespace opgen

@@ -57,7 +57,7 @@ struct Type {
   std::shared_ptr<const EnumType> enumeration;
   std::shared_ptr<const RecordType> record;
 
-  // Of a type that an entry file declares.
+  // What a type that an entry file declares has besides.
   const Position& declared_at() const;
   bool external() const;
   bool is(Base wanted) const { return base == wanted && !list; }

@@ -63,7 +63,7 @@ bool attempt(Problems& problems, const Step& step) {
   }
 }
 
-/// Of problems that say the same of several places the first, with their number: what is missing is missed everywhere.
+/// Problems with one text in several places become the first of them, with their number: a missing thing is missed everywhere.
 Problems said_once(const Problems& problems);
 
 /// Prints problems to stderr, each once and the first fifty; the exit code, 1 with any.

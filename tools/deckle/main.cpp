@@ -99,7 +99,7 @@ void add_threads(CLI::App* command) {
       ->check(kThreads);
 }
 
-/// Of a validator that accepts what `why_not` says nothing against.
+/// A validator that accepts what `why_not` has no objection to.
 CLI::Validator validator_of(std::string (*why_not)(const std::string&)) {
   return CLI::Validator([=](std::string& text) { return why_not(text); }, "");
 }
@@ -251,7 +251,7 @@ void sample(SampleCommand& command) {
   cli::print_sample(command.request);
 }
 
-/// Of what no command or option takes, the first word as it was typed, and what may have been meant.
+/// The first word that no command or option takes, as it was typed, and what may have been meant.
 std::string describe_unexpected(const CLI::App& app, std::span<char*> words) {
   const std::vector<std::string> unknown = app.remaining(true);
   const auto found = std::ranges::find_if(words, [&](const char* word) { return std::ranges::count(unknown, word) > 0; });
@@ -262,7 +262,7 @@ std::string describe_unexpected(const CLI::App& app, std::span<char*> words) {
   return fmt::format("'{}' (expected {}; see deckle --help)", *found, expected.empty() ? "no more" : expected);
 }
 
-/// Of a first word that is no command, what the commands are; "" of others.
+/// The commands, where the first word is none of them; else "".
 std::string not_a_command(const CLI::App& app, std::string_view word) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());

@@ -24,7 +24,7 @@ std::optional<DType> autocast_for(DType dtype);
 /// "2 threads (avx512), float32", "cuda:0, bf16".
 std::string placement_text(DType dtype, Device device);
 
-/// Of the process, or what tensors take on a GPU; now, and at most.
+/// Bytes of the process, or of tensors on a GPU: now, and at most.
 int64_t memory_in_use(Device device);
 int64_t peak_memory(Device device);
 

@@ -71,7 +71,7 @@ void use(const void* memory, Device device) {
   const Stream now = stream(device);
   const std::lock_guard lock(blocks().mutex);
   std::vector<void*>& users = blocks().used_by[memory];
-  // Of a block that was made before there were streams.
+  // The block was made before there were streams.
   if (users.empty()) users.push_back(default_stream(device).handle);
   if (users.back() == now.handle) return;
   follow(device, now, {users.back()});

@@ -47,7 +47,7 @@ struct Stem {
   std::vector<const EnumType*> enums;  // that it declares
   std::vector<const RecordType*> records;
 };
-/// Of all ops and types that are not external.
+/// The stems of all ops and types that are not external.
 std::vector<Stem> stems_of(const Program& program, const OutputOptions& options);
 
 /// Which of `count` files an op is in: depends on its name alone, so that adding an op changes one file.

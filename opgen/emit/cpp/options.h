@@ -17,7 +17,7 @@ std::string print_options(const Op& op);
 std::vector<std::string> public_parameters(const Op& op, bool with_defaults);
 /// `dim` of `IntArg dim = 0`.
 std::string name_of(const std::string& parameter);
-/// Of public parameters with their defaults, the options last: how many stand before those that may be left out.
+/// How many public parameters, with their defaults and the options last, stand before those that may be left out.
 size_t required_before_options(const std::vector<std::string>& parameters);
 /// `sort(self, options)` beside `sort(self, dim, options)`, where dim may be left out; "" where nothing stands between.
 std::string options_alone(const Op& op, const std::string& result, const std::string& name,

@@ -57,7 +57,7 @@ class Printer {
   std::string owning_list(const Term& list) const;
   Printed print(const Term& term) const;
   Printed literal(const Term& term) const;
-  /// Of a condition: a plain number, as both must have one type.
+  /// A branch of a condition, as a plain number: both branches must have one type.
   std::string branch(const Term& term, int at_least) const;
   Printed operation(const Term& term) const;
   Printed property(const Term& term) const;

@@ -7,7 +7,7 @@
 namespace opgen::cpp {
 
 /// Public functions: the op itself, and its variants. Errors begin with the op's name.
-/// Of an op that takes rows: its public function, which takes tensors.
+/// The public function, on tensors, of an op that takes rows.
 std::string print_on_tensors(const Op& op);
 std::string print_functional(const Op& op, const NodePlan& plan);
 std::string print_composite(const Op& op);

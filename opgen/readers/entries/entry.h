@@ -35,13 +35,13 @@ class EntryReader {
   /// By device, as functions called so if they are given no name.
   std::map<std::string, Kernel> kernels(const Tree& value, const std::string& function) const;
   void result_rules();
-  /// Of a record: {field: rule}, or like(x) and like(x, wanted) of another of the same type, field by field.
+  /// The rule of a record is {field: rule}, or like(x) and like(x, wanted) of another of the same type, field by field.
   void result_rule(const Tree& value, const Parameter& outcome);
   void checks();
   void math();
   void wraps();
   void strided();
-  /// Of one name or a list of them.
+  /// The tensors that one name, or a list of names, stands for.
   std::vector<std::string> tensors_named(const Tree& node, const std::string& field) const;
   /// The value of `linear` or `metadata`: what the body does not show.
   Tree said(const std::string& field) const;
