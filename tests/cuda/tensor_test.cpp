@@ -137,6 +137,18 @@ TEST(CudaTensor, AModuleMovesWithItsSharedParameters) {
   EXPECT_EQ(net(x).device(), Device());
 }
 
+TEST(CudaTensor, AnIndexIntoNothingIsRefusedAtOnce) {
+  NEEDS_CUDA_KERNELS();
+  const Tensor nothing = zeros({0, 3}, DType::float32, kGpu), index = zeros({2, 3}, DType::int64, kGpu);
+  const Tensor source = ones({2, 3}, DType::float32, kGpu);
+  const char* const refused = "dim 0 of what it chooses from has none (expected an index without elements)";
+  testing::expect_error([&] { gather(nothing, 0, index); }, refused);
+  testing::expect_error([&] { scatter(nothing, 0, index, source); }, refused);
+  testing::expect_error([&] { scatter_add(nothing, 0, index, source); }, refused);
+  synchronize(kGpu);  // and the device goes on
+  EXPECT_EQ(gather(nothing, 0, zeros({0, 3}, DType::int64, kGpu)).numel(), 0);
+}
+
 TEST(CudaTensor, AnIndexOutOfRangeIsReportedWhenTheDeviceIsWaitedFor) {
   NEEDS_CUDA_KERNELS();
   const Tensor weight = randn({7, 4}).to(kGpu), good = tensor<int64_t>({0, 6}).to(kGpu), bad = tensor<int64_t>({0, 7}).to(kGpu);

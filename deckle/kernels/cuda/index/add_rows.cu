@@ -1,5 +1,9 @@
 // embedding_backward, index_add and index_add_or: rows added up by index. The positions are sorted by their index, stably; then
 // each row of the result adds its own in that order, in double (integers in int64): no atomics, the same bits in every run.
+#include <algorithm>
+#include <string>
+
+#include "deckle/base/error.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/kernels/args/context.h"
@@ -66,7 +70,11 @@ __global__ void __launch_bounds__(128) add(Sums sums) {
 void add_rows(const Context& context, const View& self, const RowShape& shape, const View& indices, const View& source,
               const View& result, bool or_none) {
   if (result.numel() == 0) return;
-  const int64_t count = indices.numel();
+  const int64_t count = indices.numel(), blocks = shape.outer * shape.rows;
+  // Positions and keys have 32 bits, a grid has 2^31 - 1 blocks.
+  if (std::max(count, blocks) >= int64_t{1} << 31)
+    throw Error("index has " + std::to_string(count) + " elements, the result " + std::to_string(blocks) +
+                " rows (expected fewer than 2^31 of both on a GPU)");
   const deckle::cuda::DeviceGuard guard(context.device);
   const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
   const deckle::cuda::Block memory(4 * count * static_cast<int64_t>(sizeof(uint32_t)), context.device);
@@ -78,11 +86,10 @@ void add_rows(const Context& context, const View& self, const RowShape& shape, c
     index::sort_positions(context, keys, sorted_keys, positions, sorted, count, shape.rows);
   }
   const Sums sums{sorted_keys, sorted, count, self.data, source.data, result.data, result.dtype, shape.rows, shape.inner};
-  const auto blocks = static_cast<unsigned>(shape.outer * shape.rows);
   if (is_floating(result.dtype))
-    add<double><<<blocks, 128, 0, stream>>>(sums);
+    add<double><<<static_cast<unsigned>(blocks), 128, 0, stream>>>(sums);
   else
-    add<int64_t><<<blocks, 128, 0, stream>>>(sums);
+    add<int64_t><<<static_cast<unsigned>(blocks), 128, 0, stream>>>(sums);
   deckle::cuda::check_launch(context.device);
 }
 

@@ -72,6 +72,9 @@ void concatenate_rows(const Context& context, std::span<const View> tensors, con
     table.push_back(table.back() + lengths[i]);
   }
   if (result.numel() == 0) return;
+  if (table.back() == 0)
+    throw Error("index has " + std::to_string(index.numel()) +
+                " elements, and the tensors have no rows (expected an index without elements)");
   uintptr_t together = reinterpret_cast<uintptr_t>(result.data);
   for (const View& tensor : tensors) {
     table.push_back(static_cast<int64_t>(reinterpret_cast<uintptr_t>(tensor.data)));

@@ -2,7 +2,9 @@
 
 // Where the elements of an index along one dim lead.
 #include <cstdint>
+#include <string>
 
+#include "deckle/base/error.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cuda/index/fault.cuh"
 
@@ -16,6 +18,7 @@ struct Walked {
   int64_t source[kMaxDims];  // strides of the elements added
   int64_t rows;
 
+  /// Of an index with elements. What it would choose from is asked here: where there is nothing, no place exists to go on with.
   Walked(const View& index, int64_t along, const View& operand, const View& other)
       : ndim(index.ndim), dim(static_cast<int>(along)), rows(operand.ndim == 0 ? 1 : operand.sizes[along]) {
     for (int d = 0; d < ndim; ++d) {
@@ -23,6 +26,9 @@ struct Walked {
       chosen[d] = operand.strides[d];
       source[d] = other.strides[d];
     }
+    if (rows == 0)
+      throw Error("index has elements, and dim " + std::to_string(along) +
+                  " of what it chooses from has none (expected an index without elements)");
   }
   __device__ int64_t places(int64_t n, int64_t row, int64_t& from) const {
     int64_t at = 0;
