@@ -10,6 +10,7 @@
 
 #include "deckle/autograd/support.h"
 #include "deckle/base/check.h"
+#include "deckle/core/cuda/capture.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/kernel_row.h"
 #include "deckle/dispatch/view.h"
@@ -215,6 +216,8 @@ void composite::foreach_adamw_(TensorList parameters, TensorList gradients, Tens
                                double beta1, double beta2, double epsilon, double weight_decay, int64_t step) {
   check(step >= 1, Argument{"step"}, "is {} (expected 1 or more)", step);
   take_step({parameters, averages, squares, gradients}, 3, [&](const Lists& lists) {
+    if (lists.device().is_cuda() && cuda::capturing())
+      fail("a graph is being recorded, each replay of which would take step {} (expected AdamW::count_on_device before)", step);
     kAdamw.on(lists.device())(Context{lists.device()}, lists[0], lists[3], lists[1], lists[2], lr, beta1, beta2, epsilon,
                               weight_decay, step);
   });

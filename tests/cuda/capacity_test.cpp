@@ -232,7 +232,22 @@ TEST(CudaGraph, RefusesWhatWouldNotBeReplayed) {
   EXPECT_NE(recorded([&] { on_host.to(kGpu); }).find("which cannot have an upload"), std::string::npos);
   EXPECT_NE(recorded([&] { dropout(on_host, 0.5); }).find("which cannot have random numbers on the host"), std::string::npos);
   EXPECT_NE(recorded([&] { cuda::Graph(kGpu, [] {}); }).find("which cannot have another graph"), std::string::npos);
+  const cuda::Graph other(kGpu, [] {});
+  EXPECT_NE(recorded([&] { other.replay(); }).find("which cannot have a replay of another graph"), std::string::npos);
   EXPECT_EQ(deckle::sum(x * 0.0).item(), 0);  // nothing of it is left
+}
+
+TEST(CudaGraph, RefusesStepsThatTheHostCounts) {
+  NEEDS_GPU();
+  Tensor x = ones({3}, DType::float32, kGpu).requires_grad_();
+  optim::AdamW optimizer({x});
+  deckle::sum(x).backward();
+  testing::expect_error([&] { cuda::Graph(kGpu, [&] { optimizer.step(); }); },
+                        "each replay of which would take step 1 (expected AdamW::count_on_device before)");
+  optimizer.count_on_device();
+  const cuda::Graph graph(kGpu, [&] { optimizer.step(); });
+  for (int i = 0; i < 2; ++i) graph.replay();
+  EXPECT_EQ(optimizer.state().at("steps").to_vector(), std::vector<double>{2});
 }
 
 TEST(CudaGraph, RefusesAnEmptyFunctionAndReplaysOfOneThatWasMovedAway) {

@@ -1,5 +1,6 @@
 // Two devices in one process: two GPUs, or two fake ones.
 #include "deckle/core/cuda/counters.h"
+#include "deckle/core/cuda/graph.h"
 #include "deckle/core/cuda/stream.h"
 #include "deckle/deckle.h"
 #include "tests/cuda/gpu.h"
@@ -39,6 +40,20 @@ TEST(TwoDevices, OperandsOnBothAreRefused) {
   NEEDS_TWO();
   const Tensor x = ones({3}, DType::float32, kFirst), y = ones({3}, DType::float32, kSecond);
   testing::expect_error([&] { x + y; }, "add: operands on cuda:0 and cuda:1 (expected one device: x.to(Device::cuda(0)))");
+}
+
+TEST(TwoDevices, AGraphIsWorkOfOne) {
+  NEEDS_TWO();
+  const Tensor x = ones({3}, DType::float32, kFirst);
+  Tensor y = ones({3}, DType::float32, kSecond);
+  const char* const refused =
+      "a graph of cuda:0 is being recorded, which cannot have work for cuda:1 (expected it before, or after)";
+  EXPECT_NE(testing::error_of([&] { cuda::Graph(kFirst, [&] { y * 2.0; }); }).find(refused), std::string::npos);
+  EXPECT_NE(testing::error_of([&] { cuda::Graph(kFirst, [&] { y.mul_(2.0); }); }).find(refused), std::string::npos);
+  Tensor twice;
+  const cuda::Graph graph(kFirst, [&] { twice = x * 2.0; });
+  graph.replay();
+  EXPECT_EQ(sum(twice).item() + sum(y).item(), 9);
 }
 
 TEST(TwoDevices, MemoryIsCountedOnEach) {

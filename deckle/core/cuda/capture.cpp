@@ -28,6 +28,12 @@ void refuse_in_capture(const char* what) {
   fail("a graph is being recorded, which cannot have {} (expected it before, or after)", what);
 }
 
+void refuse_other_device(Device device) {
+  if (capturing() && current->device != device)
+    fail("a graph of {} is being recorded, which cannot have work for {} (expected it before, or after)",
+         to_string(current->device), to_string(device));
+}
+
 PhiloxStream recorded_draw(Generator& generator, Device device) {
   if (device.is_cpu()) refuse_in_capture("random numbers on the host, which would be the same in every replay");
   std::vector<RecordedDraws>& all = current->draws;

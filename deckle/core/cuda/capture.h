@@ -23,6 +23,9 @@ bool capturing();
 /// Throws if this thread records a graph: `what` cannot be part of one.
 void refuse_in_capture(const char* what);
 
+/// Throws if this thread records a graph of another device: work for this one would run at once, and in no replay.
+void refuse_other_device(Device device);
+
 /// What a graph draws from a generator, which must live as long.
 struct RecordedDraws {
   Generator* generator;
@@ -33,6 +36,7 @@ struct RecordedDraws {
 
 /// What a recording must remember for its replays.
 struct Recording {
+  Device device;  // whose work it is
   std::vector<RecordedDraws> draws;
   /// The blocks that its kernels use and that are not its own scratch: its operands, and its results.
   std::unordered_set<const void*> blocks;

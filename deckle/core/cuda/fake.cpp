@@ -136,6 +136,7 @@ struct Graph::State {
 
   std::vector<RecordedDraws> run() const {
     Recording recording;
+    recording.device = device;
     {
       const OnStream there(device, stream);
       const Capturing now(recording);
@@ -171,6 +172,7 @@ Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 void Graph::replay() const {
   check(state_ != nullptr, "the graph was moved away (expected one that holds a recording)");
+  refuse_in_capture("a replay of another graph");
   draw_again(state_->run(), state_->device);
 }
 int64_t Graph::size() const { return 0; }

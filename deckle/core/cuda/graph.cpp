@@ -58,6 +58,7 @@ Graph::Graph(Device device, const std::function<void()>& work) {
   cudaGraph_t graph = nullptr;
   {
     const OnStream there(device, {stream});
+    state_->recording.device = device;
     const Capturing recording(state_->recording);
     check_call(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "the recording of a graph");
     try {
@@ -85,6 +86,7 @@ Graph& Graph::operator=(Graph&&) noexcept = default;
 
 void Graph::replay() const {
   check(state_ != nullptr, "the graph was moved away (expected one that holds a recording)");
+  refuse_in_capture("a replay of another graph");
   const Device device = state_->recorder.device;
   const DeviceGuard guard(device);
   const std::lock_guard lock(state_->mutex);

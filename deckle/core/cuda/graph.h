@@ -18,8 +18,8 @@ namespace deckle::cuda {
 /// Operands are read where they were, and must live as long; results are written where they were, in memory that the graph keeps.
 /// So a batch is copied into tensors that stay, and its shapes stay: batches of changing lengths have a RaggedCapacity. Random
 /// numbers go on with each replay, as without a graph: generators that are drawn from live as long, too. What the host would have
-/// to wait for, uploads, other streams, and random numbers on the host are refused while it is recorded. A fake device calls
-/// `work` again in place of a replay.
+/// to wait for, uploads, other streams, devices and graphs, and random numbers on the host are refused while it is recorded. A
+/// fake device calls `work` again in place of a replay.
 class Graph {
  public:
   Graph(Device device, const std::function<void()>& work);

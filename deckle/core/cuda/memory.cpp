@@ -88,6 +88,7 @@ void* allocate(int64_t bytes, Device device) {
   constexpr int64_t kMost = int64_t{1} << 62;
   if (bytes < 0 || bytes > kMost) fail(ErrorKind::out_of_memory, "cannot allocate {} bytes", bytes);
   const int64_t size = round_up(bytes);
+  refuse_other_device(device);
   const Stream now = stream(device);
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);

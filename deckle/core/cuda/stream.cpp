@@ -66,7 +66,10 @@ void first_use(const void* memory, Device device) {
 void use(const void* memory, Device device) {
   if (watching.load(std::memory_order_relaxed) == 0 || memory == nullptr) [[likely]]
     return;
-  if (capturing()) return record_use(memory);
+  if (capturing()) {
+    refuse_other_device(device);
+    return record_use(memory);
+  }
   if (!has_streams()) return;
   const Stream now = stream(device);
   const std::lock_guard lock(blocks().mutex);
