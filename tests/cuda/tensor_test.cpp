@@ -145,6 +145,12 @@ TEST(CudaTensor, AnIndexIntoNothingIsRefusedAtOnce) {
   testing::expect_error([&] { gather(nothing, 0, index); }, refused);
   testing::expect_error([&] { scatter(nothing, 0, index, source); }, refused);
   testing::expect_error([&] { scatter_add(nothing, 0, index, source); }, refused);
+  const Tensor rows = ones({2, 3}, DType::float32, kGpu);
+  const Ragged of_rows = Ragged::from_lengths(std::vector<int64_t>{2, 0}),
+               of_index = Ragged::from_lengths(std::vector<int64_t>{1, 1});
+  const char* const empty_one = "component 1 has no rows, and an index of 1 (expected an empty one)";
+  testing::expect_error([&] { segment_gather(rows, of_rows, index, of_index); }, empty_one);
+  testing::expect_error([&] { segment_scatter_add(rows, of_rows, index, of_index, source); }, empty_one);
   synchronize(kGpu);  // and the device goes on
   EXPECT_EQ(gather(nothing, 0, zeros({0, 3}, DType::int64, kGpu)).numel(), 0);
 }

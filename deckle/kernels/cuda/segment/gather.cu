@@ -1,6 +1,9 @@
 // Gather by position within the own component, column by column, and its transpose, scatter-add.
 //   segment_gather       result[i, c] = values[index[i, c], c]          index: [index rows, columns], positions in the component
 //   segment_scatter_add  values, plus source[i, c] at [index[i, c], c]  that row i belongs to; its columns are some of values'
+#include <string>
+
+#include "deckle/base/error.h"
 #include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cuda/index/additions.h"
 #include "deckle/kernels/cuda/index/fault.cuh"
@@ -66,12 +69,22 @@ __global__ void __launch_bounds__(256)
 
 unsigned blocks_of(int64_t count) { return static_cast<unsigned>((count + 255) / 256); }
 
+/// Of a component without rows there is no place to go on with: it is asked for here.
+void refuse_empty(const RaggedView& values, const RaggedView& index) {
+  for (int64_t b = 0; b < values.components; ++b) {
+    if (values.offsets[b + 1] == values.offsets[b] && index.offsets[b + 1] > index.offsets[b])
+      throw Error("component " + std::to_string(b) + " has no rows, and an index of " +
+                  std::to_string(index.offsets[b + 1] - index.offsets[b]) + " (expected an empty one)");
+  }
+}
+
 }  // namespace
 
 void segment_gather(const Context& context, const View& values, const RaggedView& ragged, const View& index,
                     const RaggedView& index_ragged, const View& result) {
   const int64_t count = index.numel();
   if (count == 0) return;
+  refuse_empty(ragged, index_ragged);
   const deckle::cuda::DeviceGuard guard(context.device);
   const segment::Uploaded of_values(context, ragged), of_index(context, index_ragged);
   const Places places(values, index, of_values.ragged(), of_index.ragged());
@@ -87,6 +100,7 @@ void segment_scatter_add(const Context& context, const View& values, const Ragge
   copy(context, values, result);
   const int64_t count = index.numel();
   if (count == 0) return;
+  refuse_empty(ragged, index_ragged);
   const deckle::cuda::DeviceGuard guard(context.device);
   const segment::Uploaded of_values(context, ragged), of_index(context, index_ragged);
   const index::Additions additions(context, count, result, source);
