@@ -1,6 +1,7 @@
 #include "deckle/attention/attention.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "deckle/attention/candidates.h"
@@ -9,6 +10,7 @@
 #include "deckle/autograd/autocast.h"
 #include "deckle/base/check.h"
 #include "deckle/core/rethrow.h"
+#include "deckle/core/tensor_impl.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/attention.h"
 #include "deckle/ops/generated/shape.h"
@@ -16,8 +18,17 @@
 namespace deckle {
 namespace {
 
-/// Kernels want the head dim contiguous; other strides are free.
-Tensor with_unit_stride(const Tensor& x) { return x.numel() == 0 || x.stride(-1) == 1 || x.size(-1) == 1 ? x : contiguous(x); }
+/// Kernels want the head dim contiguous, those of GPUs also halves in pieces of 16 bytes and nothing expanded; other strides are
+/// free.
+Tensor as_kernels_read(const Tensor& x) {
+  if (x.numel() == 0) return x;
+  bool fits = x.stride(-1) == 1 || x.size(-1) == 1;
+  const bool in_pieces = x.device().is_cuda() && item_size(x.dtype()) == 2;
+  for (int64_t dim = 0; in_pieces && dim + 1 < x.dim(); ++dim)
+    fits = fits && (x.size(dim) == 1 || (x.stride(dim) > 0 && x.stride(dim) % 8 == 0));
+  if (!fits) return contiguous(x);
+  return in_pieces && reinterpret_cast<uintptr_t>(address(x)) % 16 != 0 ? contiguous(x.clone()) : x;
+}
 
 Ragged equal_lengths(int64_t components, int64_t length) {
   return Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(components), length));
@@ -98,9 +109,9 @@ AttentionOutputs packed_attention(const Packed& x, const AttentionOptions& optio
   const Tensor bias = options.ragged_bias.defined() ? dense(options.ragged_bias.values())
                       : readable                    ? options.bias
                                                     : dense(options.bias);
-  return attention_forward({.q = with_unit_stride(x.q),
-                            .k = with_unit_stride(x.k),
-                            .v = with_unit_stride(x.v),
+  return attention_forward({.q = as_kernels_read(x.q),
+                            .k = as_kernels_read(x.k),
+                            .v = as_kernels_read(x.v),
                             .bias = bias,
                             .slopes = dense(options.slopes),
                             .sinks = dense(options.sinks),

@@ -42,6 +42,25 @@ TEST(CudaAttention, DenseIsTheCpus) {
   }
 }
 
+TEST(CudaAttention, OperandsMayBeSlicesAtAnyAddressAndExpanded) {
+  NEEDS_GPU();
+  const Pair q({2, 130, 4, 72}), k({2, 200, 1, 64}), v({2, 200, 2, 69}), all({1, 1 + 2 * 130 * 4 * 64});
+  const auto one = [](const Tensor& x, const Tensor& y, const Tensor& z) {  // not at 16 bytes; one head for all; rows of 69
+    return attention(slice(x, -1, 4, 68), expand(y, {2, 200, 2, 64}), slice(z, -1, 0, 64));
+  };
+  const auto other = [](const Tensor& x, const Tensor& y) {  // contiguous, at 2 bytes
+    const Tensor moved = view(slice(x, 1, 1, x.size(1)), {2, 130, 4, 64});
+    return attention(moved, y, y);
+  };
+  const Tensor got = one(q.gpu, k.gpu, v.gpu), expected = one(q.cpu, k.cpu, v.cpu);
+  expect_near(got, expected);
+  sum(got * got).backward();
+  sum(expected * expected).backward();
+  expect_near(q.gpu.grad(), q.cpu.grad());
+  expect_near(v.gpu.grad(), v.cpu.grad());
+  expect_near(other(all.gpu, k.gpu), other(all.cpu, k.cpu));
+}
+
 TEST(CudaAttention, CallsOnOneShapeShareWhatIsMadeOfItsLengths) {
   NEEDS_GPU();
   const std::vector<int64_t> lengths = {3, 0, 150, 64, 1, 513};
