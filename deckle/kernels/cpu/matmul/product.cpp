@@ -1,8 +1,8 @@
 // Batched matrix products on fixed tiles.                          c[batch, M, N] = a[batch, M, K] b[batch, K, N]
 //
-// FLOPs 2 M N K; compute-bound from about K = 64 on. Instances: float32 and bfloat16 (oneDNN), float64 (OpenBLAS), float16 and
-// bfloat16 without its instructions (widened to float32 by tile, then oneDNN: a tile of 512 x 1,024 widens
-// 1.5 M elements for 1.07 GFLOP).
+// FLOPs 2 M N K; compute-bound from about K = 64 on. Instances: float32 and float64 by blocks of our own with AVX-512
+// (blocked_product.cpp); else float32 and bfloat16 (oneDNN), float64 (OpenBLAS), float16 and bfloat16 without its instructions
+// (widened to float32 by tile, then oneDNN: a tile of 512 x 1,024 widens 1.5 M elements for 1.07 GFLOP).
 //
 // The partition is a function of M, N, K and batch alone: tiles of up to 512 x 1,024, smaller ones where there would be too few
 // for all threads, whole K up to 1,024, longer K in chunks of 1,024 summed in ascending order. So results are bit-equal for any
@@ -18,6 +18,7 @@
 
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
+#include "deckle/kernels/cpu/matmul/blocked_product.h"
 #include "deckle/kernels/cpu/matmul/direct.h"
 #include "deckle/kernels/cpu/matmul/onednn_tile.h"
 #include "deckle/kernels/cpu/matmul/openblas_tile.h"
@@ -204,7 +205,7 @@ void multiply(const Product& product) {
   const int64_t m = product.a.rows, n = product.b.cols, k = product.a.cols, batch = product.items();
   if (batch == 0 || m == 0 || n == 0) return;
   if (k == 0) return fill_empty(product);
-  if (multiply_directly(product)) return;
+  if (multiply_directly(product) || multiply_blocked(product)) return;
 
   const Arithmetic arithmetic = Arithmetic::of(product.a.dtype);
   const TileShape shape = tile_shape(m, n, k, batch);

@@ -185,6 +185,43 @@ TEST_P(EveryDType, LargeProductsUseSeveralTilesAndChunks) {
   expect_close(c.view, naive(a.view, b.view), tolerance(GetParam(), 2117));
 }
 
+// Rows and columns that fill no block, with b as it lies and packed, in one step and in several, of K and of columns and items.
+TEST_P(EveryDType, BlocksOfEveryRemainderTakeEveryLayout) {
+  std::uniform_int_distribution<int64_t> side(16, 120), depth(8, 80);
+  std::vector<Shape> shapes = {{31, 47, 257}, {100, 100, 100}, {85, 33, 700}, {700, 33, 20}, {16, 2100, 300}, {1400, 17, 30}};
+  for (int i = 0; i < 12; ++i) shapes.push_back({side(testing::engine()), side(testing::engine()), depth(testing::engine())});
+  for (const Shape& shape : shapes) {
+    for (int layouts = 0; layouts < 9; ++layouts) {
+      const Buffer a = operand(shape.m, shape.k, GetParam(), layouts / 3), b = operand(shape.k, shape.n, GetParam(), layouts % 3);
+      SCOPED_TRACE(fmt::format("m {} n {} k {} layouts {}", shape.m, shape.n, shape.k, layouts));
+      const std::vector<double> want = naive(a.view, b.view);
+      testing::expect_same_for_thread_counts([&] {
+        Buffer c = poisoned({shape.m, shape.n}, GetParam());
+        kernels::cpu::mm({}, a.view, b.view, c.view);
+        expect_close(c.view, want, tolerance(GetParam(), shape.k));
+        return testing::bytes(c);
+      });
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(EveryDType, BmmTakesMoreItemsThanOneStepHas) {
+  const int64_t batch = 90, m = 65, k = 130, n = 70;
+  const Buffer a = random_normal({batch, m, k}, GetParam()), b = random_normal({batch, n, k}, GetParam()).transposed(1, 2);
+  const Buffer c = poisoned({batch, m, n}, GetParam());
+  kernels::cpu::bmm({}, a.view, b.view, c.view);
+  const auto slice = [](const View& view, int64_t item) {
+    View matrix = view;
+    matrix.ndim = 2;
+    for (int dim = 0; dim < 2; ++dim) matrix.sizes[dim] = view.sizes[dim + 1], matrix.strides[dim] = view.strides[dim + 1];
+    matrix.data = static_cast<char*>(view.data) + item * view.strides[0] * item_size(view.dtype);
+    return matrix;
+  };
+  for (int64_t item = 0; item < batch; ++item)
+    expect_close(slice(c.view, item), naive(slice(a.view, item), slice(b.view, item)), tolerance(GetParam(), k));
+}
+
 TEST_P(EveryDType, BmmMultipliesEveryItemAndTakesBroadcastBatches) {
   const int64_t batch = 7, m = 13, k = 21, n = 5;
   const Buffer a = random_normal({batch, k, m}, GetParam()).transposed(1, 2);
@@ -285,16 +322,18 @@ TEST_P(EveryDType, ConcurrentCallersDoNotDisturbEachOther) {
 
 // OpenBLAS takes a processor newer than itself for the oldest.
 TEST(InstructionSet, OfTheProcessorIsUsedByOpenBlas) {
-  const Buffer a = random_normal({128, 128}, DType::float64), c = poisoned({128, 128}, DType::float64);
-  kernels::cpu::mm({}, a.view, a.view, c.view);
+  const Buffer a = random_normal({8, 128}, DType::float64), b = random_normal({128, 128}, DType::float64),
+               c = poisoned({8, 128}, DType::float64);  // flat: no blocks of registers
+  kernels::cpu::mm({}, a.view, b.view, c.view);
   if (std::getenv("OPENBLAS_CORETYPE") != nullptr) GTEST_SKIP() << "OPENBLAS_CORETYPE is set";
   EXPECT_EQ(cpu_isa() == CpuIsa::sse2, std::string_view(openblas_get_corename()) == "Prescott");
 }
 
 TEST(InstructionSet, IsCappedInBothLibraries) {
   for (const DType dtype : {DType::float32, DType::float64}) {
-    const Buffer a = random_normal({128, 128}, dtype), c = poisoned({128, 128}, dtype);  // small ones take no library
-    kernels::cpu::mm({}, a.view, a.view, c.view);
+    // Flat: neither small nor in blocks of registers, which take no library.
+    const Buffer a = random_normal({8, 128}, dtype), b = random_normal({128, 128}, dtype), c = poisoned({8, 128}, dtype);
+    kernels::cpu::mm({}, a.view, b.view, c.view);
   }
   const char* cap = std::getenv("DECKLE_CPU");
   if (cap == nullptr || *cap == 0) GTEST_SKIP() << "DECKLE_CPU is not set";

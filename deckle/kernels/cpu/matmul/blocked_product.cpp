@@ -1,0 +1,374 @@
+// Matrix products in packed panels and blocks of registers.           c[batch, M, N] = a[batch, M, K] b[batch, K, N] (+ bias)
+//
+// Panels of b, 2 vectors wide, and panels of a, up to 14 rows high, lie in the order in which a block (register_blocks.cpp) reads
+// them, so neither strides nor transposes cost more than the packing. A step takes as many columns as fit kStepBytes, and as much
+// of K: first all threads pack b, then each task multiplies some rows by it, up to 384 of K (float64: 256) at a time, and its
+// part of c stays in the second cache meanwhile. Rows of a are packed by their task; with too few rows for the threads a is
+// packed with b, and tasks take groups of columns too. b as it lies serves where it is small. Of many items, or where b is small,
+// each task packs b for itself: what another core has written costs more than packing it again.
+//
+// GF/s of one core of an Emerald Rapids (FMA peak 171, float64 86) while others compiled, processor time, best of three runs, and
+// of the libraries' tiles in its place, in turns (2026-11-28; T: b transposed, TT: both):
+//                               blocks   libraries
+//   float32 1024^3                 135         121
+//   float32 1024^3, TT             132          85
+//   float64 1024^3                  60          47
+//   float32 8192 x 256 x 1024, T   134         142   two cores, a step for each piece of K, c written thrice: 241 of 259
+//   float32 100^3, T                98          90   two cores, b packed before all tasks: 77 of 97
+//   float32 64 x 256^2 x 64, T     101         102
+// Ratio to PyTorch (MKL) on two cores, others computing, before and after: mm of float32 1024^3 0.97 and 0.97, both transposed
+// 0.67 and 1.15; of float64 0.80 and 0.82, 0.77 and 0.92 (benchmarks/dense_ops --rounds 3). Next: a quiet profile of float64.
+//
+// Every sum is one chain per piece of K, and pieces depend on K alone: bits depend neither on threads nor on the partition.
+
+#include "deckle/kernels/cpu/matmul/blocked_product.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "deckle/base/parallel.h"
+#include "deckle/base/scratch.h"
+#include "deckle/kernels/cpu/matmul/register_blocks.h"
+
+namespace deckle::kernels::cpu::matmul {
+namespace {
+
+constexpr int64_t kLeastSide = 16, kLeastDepth = 8;         // libraries have kernels for flat products
+constexpr int64_t kLeastPackedRows = 64, kLeastReuse = 40;  // packing b pays from so many products an element on
+template <typename T>
+constexpr int64_t kDepth = sizeof(T) == 4 ? 384 : 256;  // of K
+constexpr int64_t kStepDepth = 2048;
+constexpr int64_t kStepBytes = int64_t{4} << 20;  // of packed b
+constexpr int64_t kTaskRows = 84;
+constexpr int64_t kTasks = 16;
+constexpr int64_t kGroupPanels = 4;          // of b, at least, of a task
+constexpr int64_t kInPlaceBytes = 1 << 18;   // of b: in the second cache
+constexpr int64_t kOwnBytes = 1 << 20;       // of b that a task packs for itself
+constexpr int64_t kOwnSmallBytes = 1 << 17;  // the same of one item
+constexpr int64_t kOwnBlocks = 3;            // of rows
+constexpr int64_t kRangeElements = 1 << 14;  // packed in a range: about 5 us
+constexpr int64_t kRangeMultiplications = 1 << 19;
+constexpr int64_t kPackSteps = 32;  // of K
+
+int64_t parts(int64_t extent, int64_t part) { return (extent + part - 1) / part; }
+
+struct Range {
+  int64_t begin, size;
+};
+
+/// Part `index` of `count` about equal ones.
+Range part_of(int64_t extent, int64_t count, int64_t index) {
+  const int64_t begin = extent * index / count;
+  return {begin, extent * (index + 1) / count - begin};
+}
+
+/// K in pieces of up to `most`, none across a multiple of `chunk`.
+std::vector<Range> depth_pieces(int64_t k, int64_t chunk, int64_t most) {
+  std::vector<Range> pieces;
+  if (chunk == 0) chunk = k;
+  for (int64_t begin = 0; begin < k; begin += chunk) {
+    const int64_t size = std::min(chunk, k - begin), count = parts(size, most), piece = (parts(size, count) + 15) / 16 * 16;
+    for (int64_t at = 0; at < size; at += piece) pieces.push_back({begin + at, std::min(piece, size - at)});
+  }
+  return pieces;
+}
+
+/// Some of K, in consecutive pieces.
+struct Depth {
+  int64_t begin = 0, size = 0;
+  std::vector<Range> pieces = {};
+};
+
+std::vector<Depth> depth_steps(const std::vector<Range>& pieces) {
+  std::vector<Depth> steps;
+  for (const Range& piece : pieces) {
+    if (steps.empty() || steps.back().size + piece.size > kStepDepth) steps.push_back({piece.begin});
+    steps.back().size += piece.size;
+    steps.back().pieces.push_back(piece);
+  }
+  return steps;
+}
+
+/// How a step is cut into tasks: rows into blocks, which are cut into panels; panels of b into groups.
+struct Grid {
+  int64_t row_blocks, groups = 1;
+
+  Grid(int64_t m, int64_t b_panels, int64_t panel_multiplications) : row_blocks(parts(m, kTaskRows)) {
+    if (row_blocks > kTasks / 2) row_blocks = std::min(parts(row_blocks, kTasks) * kTasks, parts(m, kMostBlockRows));
+    const auto more = [&] {
+      const int64_t tasks = row_blocks * groups;
+      return tasks < kTasks && m * b_panels * panel_multiplications >= 2 * tasks * kRangeMultiplications;
+    };
+    while (more() && b_panels >= 2 * groups * kGroupPanels) groups *= 2;
+    while (more() && m >= row_blocks * kTaskRows / 2) row_blocks *= 2;
+    while (more() && b_panels >= 2 * groups) groups *= 2;
+  }
+  explicit Grid(int64_t m) : row_blocks(parts(m, kTaskRows)) {}
+
+  /// Whether several tasks read the same rows of a.
+  bool shares_a() const { return groups > 1; }
+  static bool may_share_a(int64_t m) { return parts(m, kTaskRows) < kTasks; }
+};
+
+template <typename T>
+class Multiplication {
+ public:
+  Multiplication(const Product& product, const RegisterBlocks<T>& blocks)
+      : product_(product),
+        blocks_(blocks),
+        m_(product.a.rows),
+        n_(product.b.cols),
+        k_(product.a.cols),
+        wide_(blocks.cols()),
+        panels_(parts(n_, wide_)),
+        in_place_(product.b.col_stride == 1 && k_ <= kDepth<T> &&
+                  k_ * std::max(n_, product.b.row_stride) * static_cast<int64_t>(sizeof(T)) <= kInPlaceBytes) {}
+
+  bool worthwhile() const { return in_place_ || (m_ >= kLeastPackedRows && m_ * n_ >= kLeastReuse * (m_ + n_)); }
+
+  void run() {
+    Scratch scratch;
+    bias_ = dense_bias(scratch);
+    const std::vector<Depth> steps = depth_steps(depth_pieces(k_, product_.chunk, kDepth<T>));
+    const int64_t items = product_.items(), bytes = panel_size(k_) * panels_ * static_cast<int64_t>(sizeof(T));
+    const int64_t row_blocks = Grid(m_).row_blocks;
+    if (steps.size() == 1 && items >= kTasks && bytes <= kOwnBytes) {
+      const int64_t each = m_ * panels_ * wide_ * k_;
+      return parallel_for(items, std::max<int64_t>(1, kRangeMultiplications / each), [&](int64_t begin, int64_t end) {
+        for (int64_t item = begin; item < end; ++item) multiply_item(item, steps[0], 0, row_blocks);
+      });
+    }
+    if (steps.size() == 1 && row_blocks <= kOwnBlocks && bytes <= kOwnSmallBytes) {
+      const int64_t each = parts(m_, row_blocks) * panels_ * wide_ * k_;
+      return parallel_for(items * row_blocks, std::max<int64_t>(1, kRangeMultiplications / each),
+                          [&](int64_t begin, int64_t end) {
+                            for (int64_t at = begin; at < end;) {
+                              const int64_t item = at / row_blocks, last = std::min(end, (item + 1) * row_blocks);
+                              multiply_item(item, steps[0], at % row_blocks, last - item * row_blocks);
+                              at = last;
+                            }
+                          });
+    }
+    const int64_t joined = std::min(items, kStepBytes / bytes);
+    if (steps.size() == 1 && joined > 1) {
+      if (!in_place_) b_ = scratch.take<T>(joined * panels_ * panel_size(k_));
+      for (int64_t item = 0; item < items; item += joined) multiply_items(item, std::min(joined, items - item), steps[0]);
+      return;
+    }
+    int64_t deepest = 0;
+    for (const Depth& step : steps) deepest = std::max(deepest, step.size);
+    const int64_t most_panels =
+        std::clamp<int64_t>(kStepBytes / (panel_size(deepest) * static_cast<int64_t>(sizeof(T))), 1, panels_);
+    const int64_t column_steps = parts(panels_, most_panels);
+    if (!in_place_) b_ = scratch.take<T>(parts(panels_, column_steps) * panel_size(deepest));
+    if (Grid::may_share_a(m_)) a_ = scratch.take<T>(m_ * deepest + 2 * kPanelSpare * (parts(m_, kMostBlockRows) + kTasks));
+    for (int64_t item = 0; item < items; ++item) {
+      for (int64_t step = 0; step < column_steps; ++step) {
+        for (const Depth& depth : steps) multiply_step(item, part_of(panels_, column_steps, step), depth);
+      }
+    }
+  }
+
+ private:
+  int64_t panel_size(int64_t depth) const { return depth * wide_ + kPanelSpare; }
+
+  const T* dense_bias(Scratch& scratch) const {
+    if (product_.bias == nullptr) return nullptr;
+    T* const dense = scratch.take<T>(panels_ * wide_);
+    for (int64_t j = 0; j < n_; ++j) dense[j] = static_cast<const T*>(product_.bias)[j * product_.bias_stride];
+    std::fill(dense + n_, dense + panels_ * wide_, T(0));
+    return dense;
+  }
+
+  struct Offsets {
+    int64_t a = 0, b = 0;
+  };
+  Offsets offsets(int64_t item) const {
+    Offsets at;
+    for (size_t dim = product_.batch.size(); dim-- > 0; item /= product_.batch[dim].size) {
+      at.a += item % product_.batch[dim].size * product_.batch[dim].a_stride;
+      at.b += item % product_.batch[dim].size * product_.batch[dim].b_stride;
+    }
+    return at;
+  }
+
+  /// Rows of a block in panels, one after the other; each ends with spare elements.
+  struct RowPanels {
+    Range rows;
+    int64_t count;
+
+    RowPanels(int64_t m, int64_t row_blocks, int64_t block, int64_t most)
+        : rows(part_of(m, row_blocks, block)), count(parts(rows.size, most)) {}
+    Range panel(int64_t index) const { return part_of(rows.size, count, index); }
+    int64_t offset(int64_t index, int64_t depth) const { return panel(index).begin * depth + index * kPanelSpare; }
+  };
+
+  /// One piece of K, `at` of the `depth` that panels in `to` have.
+  void pack_a(int64_t item, const RowPanels& rows, const Range& piece, int64_t at, int64_t depth, T* to) const {
+    Scratch scratch;
+    const bool made = product_.a_blocks != nullptr;
+    const Matrix a = made ? (*product_.a_blocks)(rows.rows.begin, rows.rows.size, piece.begin, piece.size, scratch)
+                          : product_.a.block(rows.rows.begin, rows.rows.size, piece.begin, piece.size);
+    const T* const from = static_cast<const T*>(a.data) + (made ? 0 : offsets(item).a);
+    // Where columns lie on pages of their own, some of them at a time for all panels.
+    const int64_t step = a.row_stride == 1 ? kPackSteps : piece.size;
+    for (int64_t p = 0; p < piece.size; p += step) {
+      for (int64_t i = 0; i < rows.count; ++i) {
+        const Range panel = rows.panel(i);
+        blocks_.pack(from + panel.begin * a.row_stride + p * a.col_stride, a.row_stride, a.col_stride, panel.size,
+                     std::min(step, piece.size - p), to + rows.offset(i, depth) + (at + p) * panel.size, panel.size);
+      }
+    }
+  }
+
+  void pack_b(int64_t item, int64_t panel, const Depth& depth, T* to) const {
+    const Matrix& b = product_.b;
+    const int64_t col = panel * wide_, width = std::min(wide_, n_ - col);
+    const T* const from = static_cast<const T*>(b.data) + offsets(item).b + depth.begin * b.row_stride + col * b.col_stride;
+    if (width < wide_) std::memset(to, 0, static_cast<size_t>(depth.size * wide_) * sizeof(T));
+    blocks_.pack(from, b.col_stride, b.row_stride, width, depth.size, to, wide_);
+  }
+
+  /// Row blocks [first, last) of an item, whose b is packed for them.
+  void multiply_item(int64_t item, const Depth& depth, int64_t first, int64_t last) const {
+    Scratch scratch;
+    T* b = nullptr;
+    if (!in_place_) {
+      b = scratch.take<T>(panels_ * panel_size(depth.size));
+      for (int64_t panel = 0; panel < panels_; ++panel) pack_b(item, panel, depth, b + panel * panel_size(depth.size));
+    }
+    const Grid grid(m_);
+    for (int64_t block = first; block < last; ++block) multiply_task(item, grid, block, {0, panels_}, 0, b, depth);
+  }
+
+  /// Several items, whose packed b fits a step.
+  void multiply_items(int64_t first, int64_t items, const Depth& depth) const {
+    const Grid grid(m_);
+    const int64_t size = panel_size(depth.size), joined = std::max<int64_t>(1, kRangeElements / size);
+    parallel_for(in_place_ ? 0 : items * panels_, joined, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end; ++at) pack_b(first + at / panels_, at % panels_, depth, b_ + at * size);
+    });
+    const int64_t each = parts(m_, grid.row_blocks) * panels_ * wide_ * depth.size;
+    parallel_for(items * grid.row_blocks, std::max<int64_t>(1, kRangeMultiplications / each), [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t item = task / grid.row_blocks;
+        multiply_task(first + item, grid, task % grid.row_blocks, {0, panels_}, 0,
+                      in_place_ ? nullptr : b_ + item * panels_ * size, depth);
+      }
+    });
+  }
+
+  /// All rows with panels `panels` of b, and some of K.
+  void multiply_step(int64_t item, const Range& panels, const Depth& depth) const {
+    const Grid grid(m_, panels.size, wide_ * depth.size);
+    const int64_t a_tasks = grid.shares_a() ? grid.row_blocks : 0, b_tasks = in_place_ ? 0 : panels.size;
+    // As many panels of b in a range as have a range's elements, and each block of a.
+    const int64_t joined = std::max<int64_t>(1, kRangeElements / panel_size(depth.size)), b_ranges = parts(b_tasks, joined);
+    const int64_t a_elements = parts(m_, grid.row_blocks) * depth.size;
+    const int64_t grain = a_tasks == 0 ? 1 : std::max<int64_t>(1, kRangeElements / a_elements);
+    parallel_for(b_ranges + a_tasks, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t range = begin; range < end; ++range) {
+        for (int64_t at = range * joined; range < b_ranges && at < std::min(b_tasks, (range + 1) * joined); ++at)
+          pack_b(item, panels.begin + at, depth, b_ + at * panel_size(depth.size));
+        if (range < b_ranges) continue;
+        const RowPanels rows(m_, grid.row_blocks, range - b_ranges, blocks_.rows);
+        for (const Range& piece : depth.pieces)
+          pack_a(item, rows, piece, piece.begin - depth.begin, depth.size, shared_a(grid, range - b_ranges, depth.size));
+      }
+    });
+    const int64_t tasks = grid.row_blocks * grid.groups, each = m_ * panels.size * wide_ * depth.size / tasks;
+    parallel_for(tasks, std::max<int64_t>(1, kRangeMultiplications / std::max<int64_t>(each, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t task = begin; task < end; ++task)
+                     multiply_task(item, grid, task / grid.groups, part_of(panels.size, grid.groups, task % grid.groups),
+                                   panels.begin, b_, depth);
+                 });
+  }
+
+  T* shared_a(const Grid& grid, int64_t block, int64_t depth) const {
+    const int64_t row = part_of(m_, grid.row_blocks, block).begin;
+    // A block has at most one panel more than its rows fill.
+    return a_ + row * depth + kPanelSpare * (2 * row / blocks_.rows + block);
+  }
+
+  /// A block of rows times panels `group`, of those from `first_panel` on, which lie packed in b.
+  void multiply_task(int64_t item, const Grid& grid, int64_t block, const Range& group, int64_t first_panel, const T* packed_b,
+                     const Depth& depth) const {
+    Scratch scratch;
+    const RowPanels rows(m_, grid.row_blocks, block, blocks_.rows);
+    const bool shared = grid.shares_a();
+    T* const own_a = shared ? nullptr : scratch.take<T>(rows.rows.size * kDepth<T> + rows.count * kPanelSpare);
+    T* const edge = scratch.take<T>(kMostBlockRows * wide_);
+    T* const edge_b = in_place_ && n_ % blocks_.lanes != 0 ? scratch.take<T>(panel_size(depth.size)) : nullptr;
+    std::fill_n(edge, kMostBlockRows * wide_, T(0));
+    T* const c = static_cast<T*>(product_.c) + (item * m_ + rows.rows.begin) * product_.leading();
+    for (const Range& piece : depth.pieces) {
+      const int64_t within = piece.begin - depth.begin, a_depth = shared ? depth.size : piece.size, a_at = shared ? within : 0;
+      const T* const a = shared ? shared_a(grid, block, depth.size) : own_a;
+      if (!shared) pack_a(item, rows, piece, 0, piece.size, own_a);
+      for (int64_t at = group.begin; at < group.begin + group.size; ++at) {
+        const int64_t panel = first_panel + at, col = panel * wide_, width = std::min(wide_, n_ - col);
+        const T* b = nullptr;
+        int64_t b_row = wide_;
+        if (!in_place_) {
+          b = packed_b + at * panel_size(depth.size) + within * wide_;
+        } else if (width % blocks_.lanes == 0) {
+          b = static_cast<const T*>(product_.b.data) + offsets(item).b + piece.begin * product_.b.row_stride + col;
+          b_row = product_.b.row_stride;
+        } else {
+          pack_b(item, panel, depth, edge_b);
+          b = edge_b + within * wide_;
+        }
+        for (int64_t i = 0; i < rows.count; ++i) {
+          const Range high = rows.panel(i);
+          multiply_block(high.size, width, piece, a + rows.offset(i, a_depth) + a_at * high.size, b, b_row,
+                         c + high.begin * product_.leading() + col, bias_ == nullptr ? nullptr : bias_ + col, edge);
+        }
+      }
+    }
+  }
+
+  void multiply_block(int64_t height, int64_t width, const Range& piece, const T* a, const T* b, int64_t b_row, T* c,
+                      const T* bias, T* edge) const {
+    const int64_t vectors = parts(width, blocks_.lanes), leading = product_.leading();
+    BlockProduct<T>* const product = blocks_.products[height - 1][vectors - 1];
+    const bool more = piece.begin != 0;
+    if (width == vectors * blocks_.lanes)
+      return product(piece.size, a, b, b_row, c, leading, more ? c : bias, more ? leading : 0);
+    // Whole vectors would reach past the last column.
+    const auto bytes = static_cast<size_t>(width) * sizeof(T);
+    for (int64_t i = 0; more && i < height; ++i) std::memcpy(edge + i * wide_, c + i * leading, bytes);
+    product(piece.size, a, b, b_row, edge, wide_, more ? edge : bias, more ? wide_ : 0);
+    for (int64_t i = 0; i < height; ++i) std::memcpy(c + i * leading, edge + i * wide_, bytes);
+  }
+
+  const Product& product_;
+  const RegisterBlocks<T>& blocks_;
+  const int64_t m_, n_, k_, wide_, panels_;
+  const bool in_place_;
+  const T* bias_ = nullptr;
+  T* a_ = nullptr;
+  T* b_ = nullptr;
+};
+
+template <typename T>
+bool multiply_typed(const Product& product) {
+  const RegisterBlocks<T>& blocks = register_blocks().template of<T>();
+  if (blocks.rows == 0) return false;
+  Multiplication<T> multiplication(product, blocks);
+  if (!multiplication.worthwhile()) return false;
+  multiplication.run();
+  return true;
+}
+
+}  // namespace
+
+bool multiply_blocked(const Product& product) {
+  if (product.a.rows < kLeastSide || product.b.cols < kLeastSide || product.a.cols < kLeastDepth) return false;
+  if (product.a.dtype == DType::float32) return multiply_typed<float>(product);
+  if (product.a.dtype == DType::float64) return multiply_typed<double>(product);
+  return false;
+}
+
+}  // namespace deckle::kernels::cpu::matmul

@@ -1,0 +1,190 @@
+// A block of c in registers: up to 14 rows of two vectors.                           c[14, 2 vectors] += a[14, k] b[k, 2 vectors]
+//
+// Each step of k loads two vectors of b and broadcasts 14 elements of a: 16 loads for 28 FMAs, where two of either run in a
+// cycle. b comes from the second cache and is prefetched eight steps ahead; c, at the start, for the end. Every element is one
+// chain of fused multiply-adds in ascending order, whatever the block it falls in.
+//
+// GF/s of one core of an Emerald Rapids (FMA peak 171) while others compiled, processor time, best of 30, float32 [1024]^3 in a
+// driver of its own (2026-11-28; MKL between the runs: 148 to 159):
+//   14 x 2, k in pieces of 384                 132   [336]^3: 159
+//   with c prefetched                          134
+//   with b prefetched eight steps ahead too    145
+//   four panels of a, not eight, for one of b  152
+// Not better: 8 x 3 (150), 12 x 2 (150), 512 or 256 of k (147, 150), b sixteen steps ahead (145), the loop unrolled twice (145).
+// Instances: float, double, with AVX-512; elsewhere the libraries multiply (product.cpp).
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "deckle/kernels/cpu/matmul/register_blocks.cpp"
+#include "deckle/kernels/cpu/simd/targets.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "deckle/kernels/cpu/matmul/register_blocks.h"
+#include "deckle/kernels/cpu/simd/rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+#if HWY_TARGET == HWY_AVX3
+
+constexpr int64_t kAhead = 8;       // steps of k between the prefetch of b and its use
+constexpr int64_t kPackAhead = 16;  // the same of an operand that is packed
+
+template <int kRows, int kVectors, typename T>
+HWY_NOINLINE void block_product(int64_t k, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t b_row, T* c, int64_t c_row,
+                                const T* start, int64_t start_row) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int kN = static_cast<int>(hn::MaxLanes(d));
+  V sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) {
+      __builtin_prefetch(c + i * c_row + j * kN, 1, 3);
+      sum[i][j] = hn::Zero(d);
+    }
+  }
+#pragma GCC unroll 1
+  for (int64_t p = 0; p < k; ++p) {
+    V right[kVectors];
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) {
+      right[j] = hn::LoadU(d, b + j * kN);
+      __builtin_prefetch(b + kAhead * b_row + j * kN, 0, 3);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const V left = hn::Set(d, a[i]);
+#pragma GCC unroll 2
+      for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
+    }
+    a += kRows;
+    b += b_row;
+  }
+  if (start != nullptr) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+      for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::Add(hn::LoadU(d, start + i * start_row + j * kN), sum[i][j]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) hn::StoreU(sum[i][j], d, c + i * c_row + j * kN);
+  }
+}
+
+/// A square of 16 bytes a side: each pass interleaves vector i with the one half the square further. Rows past `rows` are read as
+/// the last one.
+template <typename T>
+HWY_INLINE void transpose_square(const T* from, int64_t from_row, int64_t rows, T* to, int64_t to_row) {
+  constexpr int64_t kN = 16 / static_cast<int64_t>(sizeof(T));
+  const hn::FixedTag<T, kN> d;
+  hn::Vec<decltype(d)> in[kN], out[kN];
+  HWY_UNROLL(4)
+  for (int64_t i = 0; i < kN; ++i) in[i] = hn::LoadU(d, from + std::min(i, rows - 1) * from_row);
+  HWY_UNROLL(2)
+  for (int64_t pass = 1; pass < kN; pass *= 2) {
+    HWY_UNROLL(2)
+    for (int64_t i = 0; i < kN / 2; ++i) {
+      out[2 * i] = hn::InterleaveLower(d, in[i], in[i + kN / 2]);
+      out[2 * i + 1] = hn::InterleaveUpper(d, in[i], in[i + kN / 2]);
+    }
+    HWY_UNROLL(4)
+    for (int64_t i = 0; i < kN; ++i) in[i] = out[i];
+  }
+  HWY_UNROLL(4)
+  for (int64_t i = 0; i < kN; ++i) hn::StoreU(in[i], d, to + i * to_row);
+}
+
+/// The lanes' rows lie along k. One cache line of each at a time, fetched two lines ahead: rows a power of two apart share a few
+/// places of the first cache, and are more streams than the processor follows. Squares that reach past `width` come first: what
+/// they write there, the next step's first lanes, is written over.
+template <typename T>
+void pack_rows(const T* from, int64_t from_row, int64_t width, int64_t k, T* to, int64_t to_row) {
+  constexpr int64_t kSide = 16 / static_cast<int64_t>(sizeof(T)), kLine = 64 / static_cast<int64_t>(sizeof(T));
+  const int64_t whole = width / kSide * kSide, steps = k / kSide * kSide;
+  for (int64_t line = 0; line < steps; line += kLine) {
+    const int64_t end = std::min(line + kLine, steps);
+    for (int64_t i = 0; i < width; ++i) __builtin_prefetch(from + i * from_row + line + 2 * kLine);
+    if (whole < width) {
+      for (int64_t p = line; p < end; p += kSide)
+        transpose_square(from + whole * from_row + p, from_row, width - whole, to + p * to_row + whole, to_row);
+    }
+    for (int64_t i = 0; i < whole; i += kSide) {
+      for (int64_t p = line; p < end; p += kSide)
+        transpose_square(from + i * from_row + p, from_row, kSide, to + p * to_row + i, to_row);
+    }
+  }
+  for (int64_t p = steps; p < k; ++p) {
+    for (int64_t i = 0; i < width; ++i) to[p * to_row + i] = from[i * from_row + p];
+  }
+}
+
+template <typename T>
+void pack_panel(const T* from, int64_t lane_stride, int64_t k_stride, int64_t width, int64_t k, T* to, int64_t to_row) {
+  if (lane_stride == 1) {
+    const hn::ScalableTag<T> d;
+    for (int64_t p = 0; p < k; ++p) {
+      const T* const row = from + p * k_stride;
+      for (int64_t i = 0; i < width; i += 64 / static_cast<int64_t>(sizeof(T)))
+        __builtin_prefetch(row + kPackAhead * k_stride + i);
+      map_run(d, width, [&](auto part, int64_t i) HWY_ATTR { part.store(part.load(row + i), to + p * to_row + i); });
+    }
+  } else if (k_stride == 1) {
+    pack_rows(from, lane_stride, width, k, to, to_row);
+  } else {
+    for (int64_t p = 0; p < k; ++p) {
+      for (int64_t i = 0; i < width; ++i) to[p * to_row + i] = from[i * lane_stride + p * k_stride];
+    }
+  }
+}
+
+template <typename T>
+matmul::RegisterBlocks<T> blocks() {
+  matmul::RegisterBlocks<T> table;
+  table.rows = matmul::kMostBlockRows;
+  table.lanes = static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
+  [&]<int... kRow>(std::integer_sequence<int, kRow...>) {
+    ((table.products[kRow][0] = &block_product<kRow + 1, 1, T>, table.products[kRow][1] = &block_product<kRow + 1, 2, T>), ...);
+  }
+  (std::make_integer_sequence<int, matmul::kMostBlockRows>());
+  table.pack = &pack_panel<T>;
+  return table;
+}
+
+#else
+
+template <typename T>
+matmul::RegisterBlocks<T> blocks() {
+  return {};
+}
+
+#endif
+
+}  // namespace
+
+const RealTable<matmul::RegisterBlocks>& block_table() {
+  static const RealTable<matmul::RegisterBlocks> table{blocks<float>(), blocks<double>()};
+  return table;
+}
+
+}  // namespace deckle::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace deckle::kernels::cpu {
+
+HWY_EXPORT(block_table);
+
+const RealTable<matmul::RegisterBlocks>& matmul::register_blocks() { return DECKLE_SIMD(block_table)(); }
+
+}  // namespace deckle::kernels::cpu
+#endif
