@@ -42,6 +42,12 @@ function(deckle_precompile_headers target)
   endif()
 endfunction()
 
+# The processor's own header, which takes 0.7 to 1 second in each file with vectors.
+set(DECKLE_VECTOR_HEADERS "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(DECKLE_VECTOR_HEADERS <immintrin.h>)
+endif()
+
 set(DECKLE_GENERATED_DIR ${PROJECT_BINARY_DIR}/generated)
 
 add_library(deckle_settings INTERFACE)
