@@ -269,6 +269,25 @@ TEST(CudaRows, NormsOfHugeTinyAndFarNumbers) {
   EXPECT_LE(distance(layer_norm(far.to(Device::cuda())), layer_norm(far.to(DType::float64))), 4e-6);
 }
 
+TEST(CudaRows, NormsOfRowsWithoutANormalNumber) {
+  NEEDS_CUDA_KERNELS();
+  for (const auto& [dtype, tiny] : {std::pair{DType::float32, 1e-39}, {DType::bfloat16, 1e-39}, {DType::float64, 1e-200}}) {
+    for (const int64_t n : {5, 768, 3000}) {
+      std::vector<double> numbers(static_cast<size_t>(3 * n));
+      for (int64_t row = 0; row < 3; ++row) numbers[static_cast<size_t>(row * n + row)] = tiny * static_cast<double>(row + 1);
+      const Tensor x = tensor(numbers).view({3, n}).to(dtype).to(DType::float64), g = values(3, n, dtype, 6, false);
+      const auto on_gpu = [&, dtype = dtype](const Tensor& t) { return t.to(dtype).to(Device::cuda()); };
+      SCOPED_TRACE(testing::Message() << name(dtype) << " " << n);
+      const auto enlarged = [&, tiny = tiny](const Tensor& y) { return y.to(Device()).to(DType::float64) * (1 / tiny); };
+      EXPECT_LE(distance(enlarged(layer_norm(on_gpu(x))), enlarged(layer_norm(x))), tolerance(dtype));
+      EXPECT_LE(distance(enlarged(rms_norm(on_gpu(x), {}, 1e-5)), enlarged(rms_norm(x, {}, 1e-5))), tolerance(dtype));
+      EXPECT_LE(distance(std::get<0>(layer_norm_backward(on_gpu(g), on_gpu(x), {}, 1e-5)),
+                         std::get<0>(layer_norm_backward(g, x, {}, 1e-5))),
+                8 * tolerance(dtype));
+    }
+  }
+}
+
 TEST(CudaRows, Reductions) {
   NEEDS_CUDA_KERNELS();
   const std::vector<std::pair<int64_t, int64_t>> shapes = {{5, 1},     {1, 5},     {33, 16},   {1000, 17}, {257, 64},

@@ -81,7 +81,8 @@ __device__ double merged(double x, const Merge& merge) {
   return x;
 }
 
-/// The definition, in double, element by element, scaled so that the largest element is between 2 and 4.
+/// The definition, in double, element by element, scaled so that the largest element is between 2 and 4, as far as the unit fits
+/// T and its square times eps fits double: subnormal rows keep a smaller largest element.
 template <class S, int kThreads>
 __device__ __noinline__ Statistics<typename S::T> exact_statistics(const Rows& x, int64_t start, const Kind& kind) {
   using T = typename S::T;
@@ -94,7 +95,8 @@ __device__ __noinline__ Statistics<typename S::T> exact_statistics(const Rows& x
   }
   largest = merged<kThreads>(largest, [](double a, double b) { return a > b ? a : b; });
   const bool scaled = largest > 0 && largest < std::numeric_limits<double>::infinity();
-  const double unit = scaled ? ::scalbn(1.0, 1 - ::ilogb(largest)) : 1;
+  const int most = sizeof(T) == 8 && kind.eps > 0 ? 480 : std::numeric_limits<T>::max_exponent - 1;
+  const double unit = scaled ? ::scalbn(1.0, min(1 - ::ilogb(largest), most)) : 1;
   if (kind.centred) {
     for (int64_t i = first; i < kind.n; i += kThreads) mean += unit * static_cast<double>(S::one(x, start, i));
     mean = merged<kThreads>(mean, sum) * kind.inverse_n;
@@ -103,7 +105,7 @@ __device__ __noinline__ Statistics<typename S::T> exact_statistics(const Rows& x
     const double distance = unit * static_cast<double>(S::one(x, start, i)) - mean;
     squares += distance * distance;
   }
-  const double scale = 1 / ::sqrt(merged<kThreads>(squares, sum) * kind.inverse_n + unit * unit * kind.eps);
+  const double scale = 1 / ::sqrt(merged<kThreads>(squares, sum) * kind.inverse_n + unit * kind.eps * unit);
   const T high = static_cast<T>(mean);
   return {high, static_cast<T>(mean - static_cast<double>(high)), static_cast<T>(scale), static_cast<T>(unit)};
 }

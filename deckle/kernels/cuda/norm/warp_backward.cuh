@@ -182,7 +182,7 @@ bool launch_warp_backward(const Context& context, DType dtype, const Rows& g, co
   const auto launch = [&]<typename E, int kItems>(TypeTag<E>, std::integral_constant<int, kItems>) {
     constexpr int kBytes = Staged<E, kItems, kCarried>::kBytes;
     auto* const kernel = &warp_backward<E, kItems, kCarried>;
-    if (kBytes > 48 * 1024) {
+    if (kBytes + 1024 > 48 * 1024) {  // a little is static
       served = kBytes + 1024 <= shared_memory(context.device);
       if (!served) return;
       deckle::cuda::check_call(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes), "a kernel");
