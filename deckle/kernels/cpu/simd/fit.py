@@ -1,6 +1,6 @@
 """Fits the polynomial coefficients of math/*.h by the Remez exchange and prints them with their errors.
 
-Needs mpmath. Usage: python fit.py [NAME...]  (no names: all). Each line of FITS says what is fitted, where, and the
+Needs mpmath. Usage: python fit.py [NAME...]  (no names: all; erf_table: the tables). Each line of FITS says what is fitted, where, and the
 weight that turns the absolute error of the polynomial into the relative error of the function it serves.
 """
 
@@ -104,6 +104,9 @@ FITS = {
     "exp2_f64": (series(lambda r: (2**r - 1) / r, LN2), -mpf(1) / 2, mpf(1) / 2, 11, lambda r: r / 2**r if r else mpf(10) ** -20),
     "log_f32": (series(lambda f: (log1p(f) - f + f * f / 2) / f**3, mpf(1) / 3), F_LO, F_HI, 7,
                 series(lambda f: abs(f**3 / log1p(f)), mpf(10) ** -20)),
+    "log_for_float_f64": (series(lambda f: (log1p(f) - f + f * f / 2) / f**3, mpf(1) / 3), F_LO, F_HI, 11,
+                          series(lambda f: abs(f**3 / log1p(f)), mpf(10) ** -20)),
+    "exp_for_float_f64": (series(lambda r: (exp(r) - 1 - r) / r**2, 0.5), -R, R, 5, lambda r: r * r / exp(r)),
     "log_f64": (series(atanh_tail, mpf(2) / 3), 0, S2, 6, lambda z: z / 2 + mpf(10) ** -12),
     "log5_f64": (series(lambda z: (atanh_tail(z) - mpf(2) / 3) / z, mpf(2) / 5), 0, S2, 5, lambda z: z * z / 2 + mpf(10) ** -12),
     "sin_f32": (series(sqrt_arg(lambda x: (sin(x) / x - 1) / x**2), -mpf(1) / 6), 0, Q * Q, 2, lambda z: z),
@@ -124,7 +127,14 @@ FITS = {
                   of_t(lambda x: 1 / ((1 + 2 * x) * erfcx(x)))),
 }
 
+# The tables of erf_table.h, at k / 64.
+TABLES = {"kErfTable": erf, "kErfcTable": erfc, "kErfSlope": lambda x: 2 / sqrt(pi) * exp(-x * x)}
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["erf_table"]:
+        for name, f in TABLES.items():
+            print(f"inline constexpr double {name}[512] = {{" + ", ".join(repr(float(f(mpf(k) / 64))) for k in range(385)) + "};")
+        sys.exit()
     for name in sys.argv[1:] or FITS:
         f, lo, hi, degree, weight = FITS[name]
         coefficients, worst = remez(f, lo, hi, degree, weight)

@@ -53,18 +53,29 @@ HWY_INLINE V reduce_by_ln2(D d, V x, V& n) {
   return hn::NegMulAdd(n, constant(d, kSingle<D> ? -2.1219444005469058e-4 : -4.2009150726810847e-11), high);
 }
 
-/// exp(r) - 1 for |r| <= ln 2 / 2.
+/// (exp(r) - 1 - r) / r^2 for |r| <= ln 2 / 2.
+template <class D, class V>
+HWY_INLINE V expm1_tail(D d, V r) {
+  if constexpr (kSingle<D>) {  // relative error of exp 2^-28.3
+    return polynomial(d, r, 0.499999934, 0.166665204, 0.0416683908, 0.00836874511, 0.00138145401);
+  } else {  // 2^-57.9
+    return polynomial(d, r, 0.50000000000000107, 0.16666666666666412, 0.041666666666529729, 0.0083333333334949804,
+                      0.0013888888943759893, 0.00019841269505766042, 2.4801492949664840e-5, 2.7557586811282349e-6,
+                      2.7630306247961875e-7, 2.5000016377888091e-8);
+  }
+}
+
+/// exp(r) - 1.
 template <class D, class V>
 HWY_INLINE V expm1_reduced(D d, V r) {
-  V p;
-  if constexpr (kSingle<D>) {  // relative error 2^-28.3
-    p = polynomial(d, r, 0.499999934, 0.166665204, 0.0416683908, 0.00836874511, 0.00138145401);
-  } else {  // 2^-57.9
-    p = polynomial(d, r, 0.50000000000000107, 0.16666666666666412, 0.041666666666529729, 0.0083333333334949804,
-                   0.0013888888943759893, 0.00019841269505766042, 2.4801492949664840e-5, 2.7557586811282349e-6,
-                   2.7630306247961875e-7, 2.5000016377888091e-8);
-  }
-  return hn::MulAdd(hn::Mul(r, r), p, r);
+  return hn::MulAdd(hn::Mul(r, r), expm1_tail(d, r), r);
+}
+
+/// exp(r) for |r| <= ln 2 / 2.
+template <class D, class V>
+HWY_INLINE V exp_reduced(D d, V r) {
+  const V one = hn::Set(d, 1);
+  return hn::MulAdd(r, hn::MulAdd(r, expm1_tail(d, r), one), one);
 }
 
 /// exp(x + low) for a tiny `low`.
@@ -73,7 +84,7 @@ HWY_INLINE V exp_sum(D d, V x, V low) {
   const V clamped = at_least(constant(d, kSingle<D> ? -105.0 : -746.0), at_most(constant(d, kSingle<D> ? 89.0 : 710.0), x));
   V n;
   const V r = hn::Add(reduce_by_ln2(d, clamped, n), low);
-  return scale(d, hn::Add(hn::Set(d, 1), expm1_reduced(d, r)), n);
+  return scale(d, exp_reduced(d, r), n);
 }
 
 }  // namespace detail
@@ -83,7 +94,7 @@ HWY_INLINE V exp(D d, V x) {
   const V clamped = at_least(constant(d, kSingle<D> ? -105.0 : -746.0), at_most(constant(d, kSingle<D> ? 89.0 : 710.0), x));
   V n;
   const V r = detail::reduce_by_ln2(d, clamped, n);
-  return detail::scale(d, hn::Add(hn::Set(d, 1), detail::expm1_reduced(d, r)), n);
+  return detail::scale(d, detail::exp_reduced(d, r), n);
 }
 
 template <class D, class V>

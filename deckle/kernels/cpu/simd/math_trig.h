@@ -22,19 +22,20 @@ namespace detail {
 template <class D>
 inline constexpr double kTrigLimit = kSingle<D> ? 0x1p17 : 0x1p20;
 
-/// x = n pi/2 + r + low with |r| up to pi/4 (of float near the limit 0.79).
+/// x = n pi/2 + r + low with |r| up to pi/4 (of float near the limit 0.79); low is 0 of double. `turns` is n + rounder: an
+/// integer in the low bits.
 template <class V>
 struct Angle {
-  V n, r, low;
+  V turns, r, low;
 };
 
 /// For doubles.
 template <class D, class V>
 HWY_INLINE Angle<V> reduce_by_half_pi(D d, V x) {
-  const V n = hn::Sub(hn::MulAdd(x, constant(d, 0.63661977236758134), rounder(d)), rounder(d));
+  const V turns = hn::MulAdd(x, constant(d, 0.63661977236758134), rounder(d)), n = hn::Sub(turns, rounder(d));
   V r = hn::NegMulAdd(n, constant(d, 0x1.921fb544p+0), x);
   r = hn::NegMulAdd(n, constant(d, 0x1.0b4611a6p-34), r);
-  return {n, hn::NegMulAdd(n, constant(d, 0x1.3198a2e037073p-69), r), hn::Zero(d)};
+  return {turns, hn::NegMulAdd(n, constant(d, 0x1.3198a2e037073p-69), r), hn::Zero(d)};
 }
 
 template <class D, class V>
@@ -43,17 +44,17 @@ HWY_INLINE Angle<V> reduce_angle(D d, V x) {
     return reduce_by_half_pi(d, x);
   } else {
 #if HWY_NATIVE_FMA
-    const V n = hn::Sub(hn::MulAdd(x, constant(d, 0.63661977236758134), rounder(d)), rounder(d));
+    const V turns = hn::MulAdd(x, constant(d, 0.63661977236758134), rounder(d)), n = hn::Sub(turns, rounder(d));
     const V first = hn::NegMulAdd(n, constant(d, 0x1.921fb6p+0), x);  // exact
     const V low = hn::Mul(n, constant(d, 0x1.ee59dap-50));
-    return {n, hn::NegMulAdd(n, constant(d, -0x1.777a5cp-25), first), low};
+    return {turns, hn::NegMulAdd(n, constant(d, -0x1.777a5cp-25), first), low};
 #else
     // Written twice, but the compiler computes it once.
     const V n = in_double(
-        d, [](auto dd, auto angle) HWY_ATTR { return reduce_by_half_pi(dd, angle).n; }, x);
+        d, [](auto dd, auto angle) HWY_ATTR { return hn::Sub(reduce_by_half_pi(dd, angle).turns, rounder(dd)); }, x);
     const V r = in_double(
         d, [](auto dd, auto angle) HWY_ATTR { return reduce_by_half_pi(dd, angle).r; }, x);
-    return {n, r, hn::Zero(d)};
+    return {hn::Add(n, rounder(d)), r, hn::Zero(d)};
 #endif
   }
 }
@@ -68,6 +69,7 @@ HWY_INLINE V sin_reduced(D d, V r, V low) {
     p = polynomial(d, z, -0.16666666666666632, 0.0083333333333224246, -0.00019841269829816986, 2.7557313695237596e-6,
                    -2.5050758654857291e-8, 1.5896828012628421e-10);
   }
+  if constexpr (!kSingle<D>) return hn::MulAdd(hn::Mul(z, r), p, r);
   return hn::Add(r, hn::MulAdd(hn::Mul(z, r), p, low));
 }
 
@@ -81,8 +83,9 @@ HWY_INLINE V cos_reduced(D d, V r, V low) {
     p = polynomial(d, z, 0.041666666666666600, -0.0013888888888874139, 2.4801587289491807e-5, -2.7557314355236935e-7,
                    2.0875723683844102e-9, -1.1359669840112872e-11);
   }
-  const V tail = hn::NegMulAdd(r, low, hn::Mul(hn::Mul(z, z), p));
-  return hn::Add(hn::NegMulAdd(constant(d, 0.5), z, hn::Set(d, 1)), tail);
+  const V start = hn::NegMulAdd(constant(d, 0.5), z, hn::Set(d, 1)), fourth = hn::Mul(z, z);
+  if constexpr (!kSingle<D>) return hn::MulAdd(fourth, p, start);
+  return hn::Add(start, hn::NegMulAdd(r, low, hn::Mul(fourth, p)));
 }
 
 /// Replaces the lanes of `result` whose |x| exceeds the limit (or is infinite) by function(x).
@@ -98,24 +101,24 @@ HWY_INLINE V far_lanes(D d, V x, V result, F function) {
 
 /// n, an integer, in the low bits.
 template <class D, class V>
-HWY_INLINE auto bits_of(D d, V n) {
-  return hn::BitCast(hn::RebindToUnsigned<D>(), hn::Add(n, rounder(d)));
+HWY_INLINE auto bits_of(D, V turns) {
+  return hn::BitCast(hn::RebindToUnsigned<D>(), turns);
 }
-template <class D, class V>
-HWY_INLINE auto is_odd(D d, V n) {
-  constexpr int kTop = 8 * sizeof(hn::TFromD<D>) - 1;
-  return hn::MaskFromVec(
-      hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(hn::RebindToSigned<D>(), hn::ShiftLeft<kTop>(bits_of(d, n))))));
+template <class D, class Bits>
+HWY_INLINE auto is_odd(D d, Bits bits) {
+  return hn::RebindMask(d, hn::TestBit(bits, hn::Set(hn::RebindToUnsigned<D>(), 1)));
 }
 
-/// sin(angle), n counted from `n` instead.
-template <class D, class V>
-HWY_INLINE V sin_of_quadrant(D d, const Angle<V>& angle, V n) {
+/// sin(angle + turn pi/2).
+template <int turn, class D, class V>
+HWY_INLINE V sin_of_quadrant(D d, const Angle<V>& angle) {
+  const hn::RebindToUnsigned<D> du;
   constexpr int kTop = 8 * sizeof(hn::TFromD<D>) - 1;
+  auto bits = bits_of(d, angle.turns);
+  if constexpr (turn != 0) bits = hn::Add(bits, hn::Set(du, turn));
   const V cosine = cos_reduced(d, angle.r, angle.low), sine = sin_reduced(d, angle.r, angle.low);
-  const V value = hn::IfThenElse(is_odd(d, n), cosine, sine);
-  const V sign = hn::BitCast(d, hn::ShiftLeft<kTop>(hn::ShiftRight<1>(bits_of(d, n))));
-  return hn::Xor(value, sign);
+  const V value = hn::IfThenElse(is_odd(d, bits), cosine, sine);
+  return hn::Xor(value, hn::BitCast(d, hn::ShiftLeft<kTop>(hn::ShiftRight<1>(bits))));
 }
 
 }  // namespace detail
@@ -123,7 +126,7 @@ HWY_INLINE V sin_of_quadrant(D d, const Angle<V>& angle, V n) {
 template <class D, class V>
 HWY_INLINE V sin(D d, V x) {
   const detail::Angle<V> angle = detail::reduce_angle(d, x);
-  const V result = detail::sin_of_quadrant(d, angle, angle.n);
+  const V result = detail::sin_of_quadrant<0>(d, angle);
   const V signed_zero = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, result);
   return detail::far_lanes(d, x, signed_zero, [](hn::TFromD<D> lane) { return std::sin(lane); });
 }
@@ -131,7 +134,7 @@ HWY_INLINE V sin(D d, V x) {
 template <class D, class V>
 HWY_INLINE V cos(D d, V x) {
   const detail::Angle<V> angle = detail::reduce_angle(d, x);
-  const V result = detail::sin_of_quadrant(d, angle, hn::Add(angle.n, hn::Set(d, 1)));  // cos(x) = sin(x + pi/2)
+  const V result = detail::sin_of_quadrant<1>(d, angle);
   return detail::far_lanes(d, x, result, [](hn::TFromD<D> lane) { return std::cos(lane); });
 }
 
@@ -139,7 +142,7 @@ template <class D, class V>
 HWY_INLINE V tan(D d, V x) {
   const detail::Angle<V> angle = detail::reduce_angle(d, x);
   const V sine = detail::sin_reduced(d, angle.r, angle.low), cosine = detail::cos_reduced(d, angle.r, angle.low);
-  const auto odd = detail::is_odd(d, angle.n);
+  const auto odd = detail::is_odd(d, detail::bits_of(d, angle.turns));
   const V result = hn::Div(hn::IfThenElse(odd, hn::Neg(cosine), sine), hn::IfThenElse(odd, sine, cosine));
   const V signed_zero = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, result);
   return detail::far_lanes(d, x, signed_zero, [](hn::TFromD<D> lane) { return std::tan(lane); });
