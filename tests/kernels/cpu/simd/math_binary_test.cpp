@@ -210,6 +210,14 @@ TEST(MathBinary, IntegersDivideExactlyAndNeverTrap) {
     for (const int64_t y : {int64_t{0}, int64_t{1}, int64_t{-1}, int64_t{3}, int64_t{-3}, most, least, int64_t{2}})
       a.push_back(x), b.push_back(y);
   }
+  // Whole vectors below 2^52, which are divided as doubles: of all sizes, and next to a multiple of the divisor.
+  const auto of_bits = [](int bits) { return static_cast<int64_t>(random_engine()() >> (64 - bits)); };
+  for (int i = 0; i < 20000; ++i) {
+    const int bits = 1 + i % 52, of_divisor = 1 + i / 52 % bits;
+    const int64_t y = std::max<int64_t>(1, of_bits(of_divisor));
+    const int64_t x = i % 3 == 0 ? of_bits(bits) : of_bits(bits) / y * y + i % 3 - 2 + i % 2;
+    a.push_back(i % 5 < 2 ? -x : x), b.push_back(i % 7 < 3 ? -y : y);
+  }
   std::vector<int64_t> truncated(a.size()), floored(a.size()), quotient(a.size());
   for (const int64_t target : simd::usable_targets()) {
     simd::force_target(target);
