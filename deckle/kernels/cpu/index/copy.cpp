@@ -11,8 +11,8 @@
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/index/rows.h"
+#include "deckle/kernels/cpu/simd/convert.h"
 #include "deckle/kernels/cpu/simd/convert_element.h"
-#include "deckle/kernels/cpu/simd/halves.h"
 #include "deckle/kernels/cpu/simd/transpose.h"
 
 namespace deckle::kernels::cpu {
@@ -90,16 +90,18 @@ To convert_value(From value) {
     return simd::convert<To>(value);
 }
 
+/// The types that kernels compute in.
+template <typename T>
+constexpr bool kComputed = std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, int64_t>;
+
 template <typename From, typename To>
 void convert_run(const void* from, void* to, int64_t count) {
   const auto* source = static_cast<const From*>(from);
   auto* target = static_cast<To*>(to);
-  constexpr bool kWiden = (std::is_same_v<From, float16> || std::is_same_v<From, bfloat16>)&&std::is_same_v<To, float>;
-  constexpr bool kNarrow = std::is_same_v<From, float> && (std::is_same_v<To, float16> || std::is_same_v<To, bfloat16>);
-  if constexpr (kWiden)
-    simd::widen(source, target, count);
-  else if constexpr (kNarrow)
-    simd::narrow(source, target, count);
+  if constexpr (kComputed<To>)  // these have the processor's widest instructions
+    simd::load_run(source, dtype_of<From>, 1, count, target);
+  else if constexpr (kComputed<From>)
+    simd::store_run(source, count, target, dtype_of<To>, 1);
   else
     for (int64_t i = 0; i < count; ++i) target[i] = convert_value<From, To>(source[i]);
 }

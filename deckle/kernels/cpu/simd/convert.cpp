@@ -1,7 +1,7 @@
 // Conversion between element types, run by run.
 //
-// Contiguous runs are plain loops compiled once per instruction set, which the compiler vectorises; between halves and float
-// the functions of halves.h do the work. Strided runs are compiled once.
+// Contiguous runs are plain loops compiled once per instruction set, which the compiler vectorises; between halves and float or
+// double the functions of halves.h do the work. Strided runs are compiled once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/simd/convert.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -121,30 +122,24 @@ template <typename T>
 void load(const Conversions<T>& conversions, const void* from, DType dtype, int64_t stride, int64_t count, T* to) {
   if (stride != 1) return load_strided(from, dtype, stride, count, to);
   if (count == 0) return;  // a tensor without elements has no address
-  if (dtype == dtype_of<T>) {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
-  } else if (std::is_same_v<T, float> && dtype == DType::bfloat16) {
-    widen(static_cast<const bfloat16*>(from), reinterpret_cast<float*>(to), count);
-  } else if (std::is_same_v<T, float> && dtype == DType::float16) {
-    widen(static_cast<const float16*>(from), reinterpret_cast<float*>(to), count);
-  } else {
-    conversions.reader(dtype)(from, count, to);
+  if (dtype == dtype_of<T>) return void(std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T)));
+  if constexpr (std::is_floating_point_v<T>) {
+    if (dtype == DType::bfloat16) return widen(static_cast<const bfloat16*>(from), to, count);
+    if (dtype == DType::float16) return widen(static_cast<const float16*>(from), to, count);
   }
+  conversions.reader(dtype)(from, count, to);
 }
 
 template <typename T>
 void store(const Conversions<T>& conversions, const T* from, int64_t count, void* to, DType dtype, int64_t stride) {
   if (stride != 1) return store_strided(from, count, to, dtype, stride);
   if (count == 0) return;
-  if (dtype == dtype_of<T>) {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
-  } else if (std::is_same_v<T, float> && dtype == DType::bfloat16) {
-    narrow(reinterpret_cast<const float*>(from), static_cast<bfloat16*>(to), count);
-  } else if (std::is_same_v<T, float> && dtype == DType::float16) {
-    narrow(reinterpret_cast<const float*>(from), static_cast<float16*>(to), count);
-  } else {
-    conversions.writer(dtype)(from, count, to);
+  if (dtype == dtype_of<T>) return void(std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T)));
+  if constexpr (std::is_floating_point_v<T>) {
+    if (dtype == DType::bfloat16) return narrow(from, static_cast<bfloat16*>(to), count);
+    if (dtype == DType::float16) return narrow(from, static_cast<float16*>(to), count);
   }
+  conversions.writer(dtype)(from, count, to);
 }
 
 }  // namespace
@@ -166,6 +161,17 @@ void store_run(const double* from, int64_t count, void* to, DType dtype, int64_t
 }
 void store_run(const int64_t* from, int64_t count, void* to, DType dtype, int64_t stride) {
   store(DECKLE_SIMD(conversion_table)().i64, from, count, to, dtype, stride);
+}
+
+void load_run(const void* from, DType, int64_t stride, int64_t count, bfloat16* to) {
+  const auto* const source = static_cast<const bfloat16*>(from);
+  if (stride == 1) return void(std::copy_n(source, count, to));
+  for (int64_t i = 0; i < count; ++i) to[i] = source[i * stride];
+}
+void store_run(const bfloat16* from, int64_t count, void* to, DType, int64_t stride) {
+  auto* const target = static_cast<bfloat16*>(to);
+  if (stride == 1) return void(std::copy_n(from, count, target));
+  for (int64_t i = 0; i < count; ++i) target[i * stride] = from[i];
 }
 
 }  // namespace deckle::kernels::cpu::simd

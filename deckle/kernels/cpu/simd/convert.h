@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "deckle/base/dtype.h"
+#include "deckle/base/half.h"
 
 namespace deckle::kernels::cpu::simd {
 
@@ -17,6 +18,10 @@ void load_run(const void* from, DType dtype, int64_t stride, int64_t count, int6
 void store_run(const float* from, int64_t count, void* to, DType dtype, int64_t stride);
 void store_run(const double* from, int64_t count, void* to, DType dtype, int64_t stride);
 void store_run(const int64_t* from, int64_t count, void* to, DType dtype, int64_t stride);
+
+/// The same between bfloat16 elements alone, which move as they are.
+void load_run(const void* from, DType dtype, int64_t stride, int64_t count, bfloat16* to);
+void store_run(const bfloat16* from, int64_t count, void* to, DType dtype, int64_t stride);
 
 /// The type in which kernels compute on elements of `dtype`: float32 for itself and the halves, float64, int64 for the rest.
 constexpr DType compute_dtype(DType dtype) {

@@ -7,6 +7,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "deckle/base/half.h"
 
 #ifndef DECKLE_KERNELS_CPU_SIMD_HALVES_ONCE
@@ -19,6 +22,8 @@ struct HalfTable {
   void (*widen_float16)(const uint16_t* from, float* to, int64_t count);
   void (*narrow_bfloat16)(const float* from, uint16_t* to, int64_t count);
   void (*narrow_float16)(const float* from, uint16_t* to, int64_t count);
+  void (*to_doubles)(const float* from, double* to, int64_t count);
+  void (*sticky_floats)(const double* from, float* to, int64_t count);
 };
 
 }  // namespace
@@ -107,7 +112,25 @@ void narrow_float16(const float* from, uint16_t* to, int64_t count) {
   for (; i < count; ++i) to[i] = detail::float_to_float16_bits(from[i]);
 }
 
-constexpr HalfTable kTable = {&widen_bfloat16, &widen_float16, &narrow_bfloat16, &narrow_float16};
+void to_doubles(const float* from, double* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<double>(from[i]);
+}
+
+/// Floats that round to the same halves as the doubles do: of their 52 bits the first 11, and one that says whether another is
+/// set. So they are exact floats, but for those that are beyond the halves or below half of the least.
+void sticky_floats(const double* from, float* to, int64_t count) {
+  constexpr uint64_t kRest = (uint64_t{1} << 40) - 1;
+  for (int64_t i = 0; i < count; ++i) {
+    uint64_t bits;
+    std::memcpy(&bits, from + i, sizeof(bits));
+    bits = (bits | ((bits & kRest) + kRest)) & ~kRest;
+    double rounded;
+    std::memcpy(&rounded, &bits, sizeof(bits));
+    to[i] = static_cast<float>(rounded);
+  }
+}
+
+constexpr HalfTable kTable = {&widen_bfloat16, &widen_float16, &narrow_bfloat16, &narrow_float16, &to_doubles, &sticky_floats};
 
 }  // namespace
 
@@ -123,6 +146,28 @@ namespace deckle::kernels::cpu::simd {
 namespace {
 
 HWY_EXPORT(half_table);
+
+constexpr int64_t kRun = 512;  // floats between halves and doubles: 2 KiB, in L1
+
+template <typename Half>
+void widen_twice(const Half* from, double* to, int64_t count) {
+  float floats[kRun];
+  for (int64_t i = 0; i < count; i += kRun) {
+    const int64_t n = std::min(kRun, count - i);
+    widen(from + i, floats, n);
+    DECKLE_SIMD(half_table)().to_doubles(floats, to + i, n);
+  }
+}
+
+template <typename Half>
+void narrow_twice(const double* from, Half* to, int64_t count) {
+  float floats[kRun];
+  for (int64_t i = 0; i < count; i += kRun) {
+    const int64_t n = std::min(kRun, count - i);
+    DECKLE_SIMD(half_table)().sticky_floats(from + i, floats, n);
+    narrow(floats, to + i, n);
+  }
+}
 
 }  // namespace
 
@@ -141,6 +186,11 @@ void narrow(const float* from, bfloat16* to, int64_t count) {
 void narrow(const float* from, float16* to, int64_t count) {
   DECKLE_SIMD(half_table)().narrow_float16(from, reinterpret_cast<uint16_t*>(to), count);
 }
+
+void widen(const bfloat16* from, double* to, int64_t count) { widen_twice(from, to, count); }
+void widen(const float16* from, double* to, int64_t count) { widen_twice(from, to, count); }
+void narrow(const double* from, bfloat16* to, int64_t count) { narrow_twice(from, to, count); }
+void narrow(const double* from, float16* to, int64_t count) { narrow_twice(from, to, count); }
 
 }  // namespace deckle::kernels::cpu::simd
 #endif

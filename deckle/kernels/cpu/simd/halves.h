@@ -10,8 +10,13 @@ namespace deckle::kernels::cpu::simd {
 void widen(const bfloat16* from, float* to, int64_t count);
 void widen(const float16* from, float* to, int64_t count);
 
-/// to[i] = from[i] rounded to nearest, ties to even; NaN stays NaN.
+void widen(const bfloat16* from, double* to, int64_t count);
+void widen(const float16* from, double* to, int64_t count);
+
+/// to[i] = from[i] rounded to nearest, ties to even, once; NaN stays NaN.
 void narrow(const float* from, bfloat16* to, int64_t count);
 void narrow(const float* from, float16* to, int64_t count);
+void narrow(const double* from, bfloat16* to, int64_t count);
+void narrow(const double* from, float16* to, int64_t count);
 
 }  // namespace deckle::kernels::cpu::simd
