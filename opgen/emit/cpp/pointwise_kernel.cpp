@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "opgen/derive/algebra.h"
 #include "opgen/derive/calculus.h"
@@ -86,6 +88,33 @@ class VectorWriter {
   std::string statements_;
 };
 
+/// Whether every value of the expression on halves is a half, without rounding: elements chosen, negated or rounded to whole
+/// numbers, which are none with more bits.
+bool keeps_halves(const ExprPtr& node, const Op& op) {
+  static const std::set<std::string> kChoosing = {"abs", "sign", "minimum", "maximum", "floor", "ceil", "round", "trunc"};
+  const auto keeps = [&](const ExprPtr& part) { return keeps_halves(part, op); };
+  if (node->is(ExprKind::number)) {
+    const double value = algebra::value_of(node);
+    return value == std::floor(value) && std::abs(value) <= 256;
+  }
+  if (node->args.empty()) {
+    const auto& arguments = op.schema.arguments;
+    return node->text == "inf" || node->text == "nan" || std::any_of(arguments.begin(), arguments.end(), [&](const Argument& a) {
+             return a.name == node->text && a.type.is_tensor();
+           });
+  }
+  if (node->is(ExprKind::unary)) return node->text == "-" && keeps(node->args[0]);
+  if (node->is(ExprKind::binary)) return false;
+  if (node->text == "where") return keeps(node->args[1]) && keeps(node->args[2]);
+  return kChoosing.count(node->text) > 0 && std::all_of(node->args.begin(), node->args.end(), keeps);
+}
+
+/// What the loop over halves asks of a functor.
+std::string traits(const Op& op) {
+  if (op.condition) return "  static constexpr bool kHalves = false;  // its results are bool\n";
+  return keeps_halves(op.computed, op) ? "  static constexpr bool kExact = true;\n" : "";
+}
+
 }  // namespace
 
 PointwiseKernel emit_pointwise_kernel(const Op& op, const Functions& functions) {
@@ -108,7 +137,7 @@ PointwiseKernel emit_pointwise_kernel(const Op& op, const Functions& functions) 
   const std::string formula = to_string(op.pointwise);
   const std::string functor = pascal_case(function) + "Formula";  // Neg and its like would hide Highway's functions
   kernel.functor = fmt::format("// {}:{}{}\n", op.at.file.text(), op.at.line, formula.size() <= 80 ? ": " + formula : "");
-  kernel.functor += fmt::format("struct {} {{\n  template <class D, class V = hn::Vec<D>>\n", functor);
+  kernel.functor += fmt::format("struct {} {{\n{}  template <class D, class V = hn::Vec<D>>\n", functor, traits(op));
   parameters.insert(parameters.begin(), names_tag ? "D d" : "D");
   kernel.functor += indent(wrap("HWY_INLINE V operator()", parameters, " const {") + "\n" + indent(body, 2) + "}\n", 2) + "};\n";
   kernel.blocks =

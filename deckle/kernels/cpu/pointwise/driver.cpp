@@ -24,14 +24,16 @@ namespace deckle::kernels::cpu::pointwise {
 namespace {
 
 constexpr int64_t kLongRow = 256;  // from this length on a call per row costs less than gathering
-constexpr int64_t kTileRows = 16;  // of a tile of kBlock elements, where an operand is transposed
+/// Of a tile of kBlock elements, where an operand is transposed: a cache line, or more of the wide elements.
+template <typename T>
+constexpr int64_t kTileRows = sizeof(T) == 2 ? 32 : 16;
 
 /// One block function applied over one walk. `numbers` follow the tensor inputs.
 template <typename T>
 struct Run {
   BlockFunction<T> function;
   const Walk& walk;
-  const T* numbers;
+  const Computed<T>* numbers;
   int number_count;
 
   int inputs() const { return walk.inputs + number_count; }
@@ -50,8 +52,8 @@ struct Run {
   Pointers start() const {
     Pointers p;
     for (int i = 0; i < number_count; ++i) {
-      p.in[walk.inputs + i] = numbers + i;
-      p.is_scalar[walk.inputs + i] = 1;
+      p.in[walk.inputs + i] = reinterpret_cast<const T*>(numbers + i);
+      p.is_scalar[walk.inputs + i] = kNumber;
     }
     return p;
   }
@@ -59,7 +61,7 @@ struct Run {
   void flat(int64_t begin, int64_t end) const {
     Pointers p = start();
     for (int i = 0; i < walk.inputs; ++i) {
-      p.is_scalar[i] = walk.operands[i].strides[0] == 0;
+      p.is_scalar[i] = walk.operands[i].strides[0] == 0 ? kElement : kElements;
       p.in[i] = address(i, p.is_scalar[i] ? 0 : begin);
     }
     for (int o = 0; o < outputs(); ++o) p.out[o] = address(walk.inputs + o, begin);
@@ -89,35 +91,35 @@ struct Run {
       const bool number = o < walk.inputs && stride == 0;
       direct[o] = same_type(o) && (stride == 1 || number);
       buffered = buffered || !(direct[o] || number);
-      if (o < walk.inputs) p.is_scalar[o] = number;
+      if (o < walk.inputs) p.is_scalar[o] = number ? kElement : kElements;
     }
     const bool tiles = is_any_crossed();
     if (!tiles && std::all_of(direct, direct + walk.count, [](bool d) { return d; }))
       return plain_rows(begin, end, column, column_end, p);
     Scratch scratch;
-    T* const buffers = scratch.take<T>(walk.count * kBlock);
-    const int64_t step = tiles ? kBlock / kTileRows : buffered ? kBlock : column_end - column;
+    T* const buffers = scratch.take<T>(walk.count * kBlock<T>);
+    const int64_t step = tiles ? kBlock<T> / kTileRows<T> : buffered ? kBlock<T> : column_end - column;
     Position row(walk, begin, 1);
     for (int64_t r = begin, count; r < end; r += count, row.advance(count)) {
-      count = tiles ? std::min({kTileRows, end - r, walk.sizes[1] - row[1]}) : 1;
+      count = tiles ? std::min({kTileRows<T>, end - r, walk.sizes[1] - row[1]}) : 1;
       for (int64_t c = column; c < column_end; c += step) {
         const int64_t n = std::min(step, column_end - c);
         for (int i = 0; i < walk.inputs; ++i) {
-          if (is_crossed(i)) load_tile(i, row.offset(i), c, n, count, step, buffers + i * kBlock);
+          if (is_crossed(i)) load_tile(i, row.offset(i), c, n, count, step, buffers + i * kBlock<T>);
         }
         Position at = row;
         for (int64_t k = 0; k < count; ++k, at.advance(1)) {
           for (int i = 0; i < walk.inputs; ++i) {
             const int64_t stride = walk.operands[i].strides[0];
             T* const source = address(i, at.offset(i) + c * stride);
-            T* const buffer = buffers + i * kBlock + (is_crossed(i) ? k * step : 0);
+            T* const buffer = buffers + i * kBlock<T> + (is_crossed(i) ? k * step : 0);
             if (!direct[i] && !is_crossed(i))
               simd::load_run(source, walk.operands[i].dtype, stride, p.is_scalar[i] ? 1 : n, buffer);
             p.in[i] = direct[i] ? source : buffer;
           }
           for (int o = 0; o < outputs(); ++o) {
             const int operand = walk.inputs + o;
-            p.out[o] = direct[operand] ? address(operand, at.offset(operand) + c) : buffers + operand * kBlock;
+            p.out[o] = direct[operand] ? address(operand, at.offset(operand) + c) : buffers + operand * kBlock<T>;
           }
           function(n, p.in, p.is_scalar, p.out);
           for (int o = 0; o < outputs(); ++o) {
@@ -145,16 +147,16 @@ struct Run {
 
   /// Columns [column, column + n) of `rows` rows from `offset` on, of a crossed input, as tile[row][step].
   void load_tile(int operand, int64_t offset, int64_t column, int64_t n, int64_t rows, int64_t step, T* tile) const {
-    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
     const Operand& o = walk.operands[operand];
     const auto transpose = [&](const T* from, int64_t stride) {
       simd::transpose(reinterpret_cast<const Bits*>(from), stride, n, rows, reinterpret_cast<Bits*>(tile), step);
     };
     if (same_type(operand)) return transpose(address(operand, offset + column * o.strides[0]), o.strides[0]);
-    T lines[kBlock];
+    T lines[kBlock<T>];
     for (int64_t c = 0; c < n; ++c)
-      simd::load_run(address(operand, offset + (column + c) * o.strides[0]), o.dtype, 1, rows, lines + c * kTileRows);
-    transpose(lines, kTileRows);
+      simd::load_run(address(operand, offset + (column + c) * o.strides[0]), o.dtype, 1, rows, lines + c * kTileRows<T>);
+    transpose(lines, kTileRows<T>);
   }
 
   /// Visits the runs along dim 0 of `n` elements from element `begin` on: body(offset in elements, stride, done, run).
@@ -180,7 +182,8 @@ struct Run {
   /// For an operand with one number per row: gathers the numbers, then repeats each along its row.
   void gather_repeated(int operand, int64_t begin, int64_t n, T* buffer) const {
     const int64_t length = walk.sizes[0], first = begin / length, rows = (begin + n - 1) / length - first + 1;
-    T numbers[kBlock];
+    Scratch scratch;
+    T* const numbers = scratch.take<T>(rows);
     Position at(walk, first, 1);
     const int64_t stride = walk.operands[operand].strides[1];
     for (int64_t done = 0; done < rows;) {
@@ -191,7 +194,8 @@ struct Run {
     }
     for (int64_t row = 0, i = 0; row < rows; ++row) {
       const int64_t end = std::min(n, (first + row + 1) * length - begin);
-      for (; i < end; ++i) buffer[i] = numbers[row];
+      std::fill(buffer + i, buffer + end, numbers[row]);
+      i = end;
     }
   }
   void scatter(int operand, int64_t begin, int64_t n, const T* buffer) const {
@@ -206,9 +210,9 @@ struct Run {
     enum class Way : uint8_t { number, direct, once, gather };
     Way ways[kMaxOperands];
     Scratch scratch;
-    T* const buffers = scratch.take<T>(walk.count * kBlock);
+    T* const buffers = scratch.take<T>(walk.count * kBlock<T>);
     for (int o = 0; o < walk.count; ++o) {
-      T* const buffer = buffers + o * kBlock;
+      T* const buffer = buffers + o * kBlock<T>;
       const bool input = o < walk.inputs;
       ways[o] = Way::gather;
       if (input && walk.one_number(o)) {
@@ -221,7 +225,7 @@ struct Run {
         gather(o, 0, std::min(block, end - begin), buffer);
       }
       if (input) {
-        p.is_scalar[o] = ways[o] == Way::number;
+        p.is_scalar[o] = ways[o] == Way::number ? kElement : kElements;
         p.in[o] = buffer;
       } else {
         p.out[o - walk.inputs] = buffer;
@@ -233,11 +237,11 @@ struct Run {
         const bool input = o < walk.inputs;
         if (ways[o] == Way::direct && input) p.in[o] = address(o, from);
         if (ways[o] == Way::direct && !input) p.out[o - walk.inputs] = address(o, from);
-        if (input && ways[o] == Way::gather) gather(o, from, n, buffers + o * kBlock);
+        if (input && ways[o] == Way::gather) gather(o, from, n, buffers + o * kBlock<T>);
       }
       function(n, p.in, p.is_scalar, p.out);
       for (int o = walk.inputs; o < walk.count; ++o) {
-        if (ways[o] != Way::direct) scatter(o, from, n, buffers + o * kBlock);
+        if (ways[o] != Way::direct) scatter(o, from, n, buffers + o * kBlock<T>);
       }
     }
   }
@@ -262,7 +266,7 @@ struct Run {
       parallel_for(n, kGrain, [&](int64_t begin, int64_t end) { flat(begin, end); });
     } else if (const int64_t length = walk.sizes[0]; length >= kLongRow || walk.dims == 1) {
       const int64_t pieces = is_any_crossed() ? 1 : (length + kGrain - 1) / kGrain;  // of each row
-      const int64_t rows_per_range = std::max<int64_t>(is_any_crossed() ? kTileRows : 1, kGrain / length);
+      const int64_t rows_per_range = std::max<int64_t>(is_any_crossed() ? kTileRows<T> : 1, kGrain / length);
       if (pieces == 1) {
         parallel_for(n / length, rows_per_range, [&](int64_t begin, int64_t end) { rows(begin, end, 0, length); });
       } else {
@@ -275,9 +279,9 @@ struct Run {
       int64_t periods[kMaxOperands], longest = 1;
       for (int o = 0; o < walk.count; ++o) {
         periods[o] = period(o);
-        if (periods[o] <= kBlock) longest = std::max(longest, periods[o]);
+        if (periods[o] <= kBlock<T>) longest = std::max(longest, periods[o]);
       }
-      const int64_t block = kBlock / longest * longest;  // the shorter periods divide the longest: all are products of sizes
+      const int64_t block = kBlock<T> / longest * longest;  // the shorter periods divide the longest: all are products of sizes
       parallel_for(n, kGrain / block * block, [&](int64_t begin, int64_t end) { blocks(begin, end, block, periods); });
     }
   }
@@ -287,16 +291,22 @@ template <typename T>
 void run_typed(BlockFunction<T> function, std::span<const View> inputs, std::span<const Number> numbers,
                std::span<const View> outputs) {
   check(function != nullptr, "the operands are {} (expected floating ones)", name(dtype_of<T>));
-  T values[kMaxOperands];
+  Computed<T> values[kMaxOperands];
   for (size_t i = 0; i < numbers.size(); ++i) {
     if constexpr (std::is_same_v<T, int64_t>)
       values[i] = numbers[i].integer;
     else
-      values[i] = static_cast<T>(numbers[i].real);
+      values[i] = static_cast<Computed<T>>(numbers[i].real);
   }
   if (run_flat(function, inputs, values, numbers.size(), outputs)) return;
   const Walk walk = make_walk(inputs, outputs);
   Run<T>{function, walk, values, static_cast<int>(numbers.size())}();
+}
+
+/// Whether all tensors are bfloat16, which then need no buffers.
+bool are_bfloat16(std::span<const View> inputs, std::span<const View> outputs) {
+  const auto is = [](const View& view) { return view.dtype == DType::bfloat16; };
+  return std::all_of(inputs.begin(), inputs.end(), is) && std::all_of(outputs.begin(), outputs.end(), is);
 }
 
 }  // namespace
@@ -308,6 +318,7 @@ void run(const Blocks& blocks, DType compute, std::span<const View> inputs, std:
   if (outputs[0].numel() == 0) return;
   switch (simd::compute_dtype(compute)) {
     case DType::float32:
+      if (blocks.bf16 != nullptr && are_bfloat16(inputs, outputs)) return run_typed(blocks.bf16, inputs, numbers, outputs);
       return run_typed(blocks.f32, inputs, numbers, outputs);
     case DType::float64:
       return run_typed(blocks.f64, inputs, numbers, outputs);

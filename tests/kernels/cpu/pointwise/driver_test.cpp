@@ -25,7 +25,21 @@ void multiply_add_and_compare(int64_t n, const T* const* in, const uint8_t* is_s
     out[1][i] = less;
   }
 }
-const Blocks kBlocks{&multiply_add_and_compare<float>, &multiply_add_and_compare<double>, &multiply_add_and_compare<int64_t>};
+/// The same of bfloat16 elements, whose numbers are floats.
+void multiply_add_and_compare_halves(int64_t n, const bfloat16* const* in, const uint8_t* is_scalar, bfloat16* const* out) {
+  ++calls;
+  const auto at = [&](int input, int64_t i) {
+    if (is_scalar[input] == kNumber) return *reinterpret_cast<const float*>(in[input]);
+    return static_cast<float>(in[input][is_scalar[input] == kElement ? 0 : i]);
+  };
+  for (int64_t i = 0; i < n; ++i) {
+    const float a = at(0, i), b = at(1, i);
+    out[0][i] = bfloat16(a * b + at(2, i));
+    out[1][i] = bfloat16(a < b ? 1.0f : 0.0f);
+  }
+}
+const Blocks kBlocks{&multiply_add_and_compare<float>, &multiply_add_and_compare<double>, &multiply_add_and_compare<int64_t>,
+                     &multiply_add_and_compare_halves};
 
 int64_t below(int64_t end) { return std::uniform_int_distribution<int64_t>(0, end - 1)(testing::engine()); }
 
@@ -93,16 +107,18 @@ TEST(PointwiseDriver, EveryShapeStrideAndDtypeGivesWhatIndexingGives) {
         if (below(4) == 0) size = 1;
       return result;
     };
-    const bool plain = below(3) == 0;  // all of one dtype and dense: the flat path
-    const DType a_type = plain ? DType::float32 : dtypes[below(8)], b_type = plain ? DType::float32 : dtypes[below(8)];
+    const bool plain = below(3) == 0;   // all of one dtype and dense: the flat path
+    const bool halves = below(4) == 0;  // all bfloat16: no buffers
+    const DType one = halves ? DType::bfloat16 : DType::float32;
+    const DType a_type = plain || halves ? one : dtypes[below(8)], b_type = plain || halves ? one : dtypes[below(8)];
     const DType compute = is_floating(a_type) || is_floating(b_type)
                               ? (a_type == DType::float64 || b_type == DType::float64 ? DType::float64 : DType::float32)
                               : DType::int64;
-    const DType result = plain ? DType::float32 : dtypes[2 + below(6)];
+    const DType result = plain || halves ? one : dtypes[2 + below(6)];
     Buffer a = plain ? testing::random_integers(operand_sizes(), a_type, 0, 8) : random_strided(operand_sizes(), a_type);
     Buffer b = plain ? testing::random_integers(operand_sizes(), b_type, 0, 8) : random_strided(operand_sizes(), b_type);
     Buffer sum = plain ? testing::poisoned(sizes, result) : random_strided(sizes, result);
-    Buffer less = plain ? testing::poisoned(sizes, DType::float32) : random_strided(sizes, below(2) ? DType::bool_ : result);
+    Buffer less = plain ? testing::poisoned(sizes, one) : random_strided(sizes, !halves && below(2) ? DType::bool_ : result);
     SCOPED_TRACE(::testing::Message() << "round " << round << " dtypes " << name(a_type) << " " << name(b_type) << " -> "
                                       << name(result));
     const double number = static_cast<double>(below(5));
@@ -151,10 +167,12 @@ TEST(PointwiseDriver, ReadsTransposedOperandsInTiles) {
       Buffer a = testing::random_integers(swapped, dtype, 0, 8);
       std::swap(a.view.sizes[last], a.view.sizes[last - 1]);
       std::swap(a.view.strides[last], a.view.strides[last - 1]);
-      Buffer b = testing::random_integers(sizes, DType::float32, 0, 8), sum = testing::poisoned(sizes, DType::float32),
-             less = testing::poisoned(sizes, DType::bool_);
-      expect_right(DType::float32, a.view, b.view, {2, 2}, sum.view, less.view);
-      if (HasFatalFailure()) return;
+      for (const DType other : {DType::float32, dtype}) {
+        Buffer b = testing::random_integers(sizes, other, 0, 8), sum = testing::poisoned(sizes, other),
+               less = testing::poisoned(sizes, other == DType::float32 ? DType::bool_ : other);
+        expect_right(DType::float32, a.view, b.view, {2, 2}, sum.view, less.view);
+        if (HasFatalFailure()) return;
+      }
     }
   }
 }
@@ -185,8 +203,9 @@ TEST(PointwiseDriver, RowsThroughATableAreReadWhereTheyAre) {
       b.view.sizes[0] = sizes[0];
       b.view.table = table.data();
       Buffer a = testing::random_integers(broad, dtype, 0, 8);
-      const Buffer sum = testing::poisoned(broad, dtype), less = testing::poisoned(broad, DType::bool_);
-      const Buffer want_sum = testing::poisoned(broad, dtype), want_less = testing::poisoned(broad, DType::bool_);
+      const DType second = dtype == DType::bfloat16 ? dtype : DType::bool_;
+      const Buffer sum = testing::poisoned(broad, dtype), less = testing::poisoned(broad, second);
+      const Buffer want_sum = testing::poisoned(broad, dtype), want_less = testing::poisoned(broad, second);
       const Number number{3, 3};
       const View through[] = {a.view, b.view}, plain[] = {a.view, written_out.view};
       const View outputs[] = {sum.view, less.view}, want[] = {want_sum.view, want_less.view};
