@@ -105,6 +105,7 @@ Tensor repeated_below(const RowOperand& input) {
 
 void run(const Pointwise& op, DType working, Device device, Operands inputs, std::initializer_list<Scalar> numbers,
          const Tensor& out) {
+  if (op.of_integers && !is_floating(inputs[0].dtype())) return native::fill(out, *op.of_integers);
   Scratch scratch;  // of this thread: on a few elements every allocation shows
   const std::span<Number> values(scratch.take<Number>(static_cast<int64_t>(numbers.size())), numbers.size());
   const DType compute = compute_dtype(working);

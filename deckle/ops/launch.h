@@ -35,6 +35,7 @@ struct Pointwise {
   Dtypes dtypes = Dtypes::floating;
   std::optional<DType> result = std::nullopt;  // of comparisons: bool
   uint32_t conditions = 0;  // bit i: input i only chooses between values; its dtype says nothing about the result's
+  std::optional<bool> of_integers = std::nullopt;  // what a condition on one operand is wherever that is integral
 };
 
 /// Where factories make tensors; see deckle/core/factory_device.h.

@@ -26,6 +26,14 @@ std::string conditions(const Op& op) {
   return bits == 0 ? "" : fmt::format(", std::nullopt, {}", bits);
 }
 
+/// What the condition on one operand is wherever that is integral, so that the op need not read it.
+std::string of_integers(const Op& op) {
+  static const std::map<std::string, bool> kOfIntegers = {{"isnan", false}, {"isinf", false}, {"isfinite", true}};
+  const auto found = kOfIntegers.find(op.pointwise->text);
+  const bool alone = op.pointwise->is(ExprKind::call) && op.pointwise->args.size() == 1 && op.pointwise->args[0]->args.empty();
+  return alone && found != kOfIntegers.end() ? fmt::format(", 0, {}", found->second) : "";
+}
+
 /// `head { checks; launch }`. `rows`: operands are RowOperands.
 std::string checked_launch(const Op& op, const std::string& head, const std::string& launch, bool rows) {
   if (op.checks.empty()) return one_line_or_block(head, launch);
@@ -49,7 +57,7 @@ RawText pointwise(const Op& op, bool cuda) {
       {Dtypes::floating, "floating"}, {Dtypes::numeric, "numeric"}, {Dtypes::all, "all"}, {Dtypes::integral, "integral"}};
   const std::string name = op.unique_name(), second = cuda ? ", kernels::cuda::generated::" + name : "";
   text.row = fmt::format("constexpr launch::Pointwise {}{{{{kernels::cpu::generated::{}{}}}, launch::Dtypes::{}{}}};\n", row,
-                         name, second, kDtypes.at(op.dtypes), op.condition ? ", DType::bool_" : conditions(op));
+                         name, second, kDtypes.at(op.dtypes), op.condition ? ", DType::bool_" + of_integers(op) : conditions(op));
   std::vector<std::string> tensors, numbers;
   for (const Argument& argument : op.schema.arguments) (argument.type.is_tensor() ? tensors : numbers).push_back(argument.name);
   const std::string operands = "{" + join(tensors) + "}" + (numbers.empty() ? "" : ", {" + join(numbers) + "}");
