@@ -15,7 +15,8 @@ void philox_words(const PhiloxStream& stream, uint64_t first, int64_t blocks, ui
 
 /// Uniform on [0, 1) by steps of 2^-53: the upper bits of two words.
 inline double uniform_of_two(const uint32_t* words) {
-  return (static_cast<double>(words[0] >> 5) * 0x1p26 + static_cast<double>(words[1] >> 6)) * 0x1p-53;
+  const auto upper = static_cast<int32_t>(words[0] >> 5), lower = static_cast<int32_t>(words[1] >> 6);  // vectors convert these
+  return (static_cast<double>(upper) * 0x1p26 + static_cast<double>(lower)) * 0x1p-53;
 }
 
 /// Calls `body(begin, end, words)` in parallel on ranges that cover [0, count); words[i - begin] is the word of element i. Ranges
