@@ -13,6 +13,7 @@
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/segment.h"
 #include "deckle/ops/generated/shape.h"
@@ -21,6 +22,9 @@
 
 namespace deckle {
 
+namespace kernels::cpu {
+void uniform_order(const Context&, const View& keys, const View& order);
+}
 namespace kernels::cuda {
 void search_rows(const Context&, const View& rows, const View& wanted, bool right, const View& result);
 }
@@ -53,6 +57,16 @@ void search(const Context&, const View& rows, const View& wanted, bool right, co
 constexpr dispatch::KernelRow<decltype(search)> kSearch{&search, DECKLE_CUDA_KERNEL(search_rows)};
 
 }  // namespace
+
+/// By random keys of 53 bits, the same on every device.
+Tensor composite::randperm(int64_t n, Generator* generator) {
+  check(n >= 0, Argument{"n"}, "is {} (expected 0 or more)", n);
+  const Tensor keys = rand({n}, {.dtype = DType::float64, .generator = generator});
+  if (!keys.device().is_cpu()) return argsort(keys);
+  Tensor order = empty({n}, DType::int64);
+  kernels::cpu::uniform_order(Context{keys.device()}, dispatch::view(keys), dispatch::view(order));
+  return order;
+}
 
 std::tuple<Tensor, Tensor> composite::segment_median(const Tensor& values, const Ragged& ragged) {
   const Tensor constant = values.detach(), sorted = segment_argsort(constant, ragged);

@@ -126,6 +126,13 @@ TEST(Arrange, LinesAndPermutations) {
   EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
   std::sort(order.begin(), order.end());
   for (size_t i = 0; i < order.size(); ++i) ASSERT_EQ(order[i], static_cast<int64_t>(i));
+  // The order of random keys, as on every device.
+  for (const int64_t n : {0, 1, 2, 100, 2049, 10000, 16384, 16385, 300000}) {
+    Generator first(11), second(11);
+    EXPECT_TRUE(equal(randperm(n, {.generator = &first}), argsort(rand({n}, {.dtype = DType::float64, .generator = &second}))))
+        << n;
+    EXPECT_TRUE(equal(rand({3}, {.generator = &first}), rand({3}, {.generator = &second}))) << n;
+  }
 }
 
 TEST(Arrange, IntegersStayIntegers) {

@@ -10,6 +10,7 @@ void sort(const Context&, const View& self, int64_t dim, bool descending, const 
 void topk(const Context&, const View& self, int64_t k, int64_t dim, bool largest, const View& values, const View& indices);
 void segment_sort(const Context&, const View& self, const RaggedView& ragged, bool descending, const View& values,
                   const View& rows);
+void uniform_order(const Context&, const View& keys, const View& order);
 }  // namespace deckle::kernels::cpu
 
 namespace deckle {
@@ -22,6 +23,31 @@ using testing::values;
 
 constexpr DType kAll[] = {DType::bool_,   DType::uint8,    DType::int32,   DType::int64,
                           DType::float16, DType::bfloat16, DType::float32, DType::float64};
+
+TEST(UniformOrder, IsStableForEvenAndUnevenKeys) {
+  std::uniform_int_distribution<int64_t> any(0, (int64_t{1} << 53) - 1);
+  for (const int64_t n : {0, 1, 2, 3, 100, 2048, 2049, 10000, 16384, 16385, 70001}) {
+    for (int kind = 0; kind < 4; ++kind) {
+      Buffer keys({n}, DType::float64), order = poisoned({n}, DType::int64);
+      std::vector<double> key(static_cast<size_t>(n));
+      for (size_t i = 0; i < key.size(); ++i) {
+        const int64_t bits = any(testing::engine());
+        key[i] = static_cast<double>(kind == 0   ? bits                                       // even
+                                     : kind == 1 ? bits >> 46 << 46                           // of 128 values
+                                     : kind == 2 ? bits >> 30                                 // next to 0
+                                                 : (int64_t{1} << 53) - 1 - (bits & 1023)) *  // next to 1
+                 0x1p-53;
+        testing::store(keys.view.data, DType::float64, static_cast<int64_t>(i), key[i]);
+      }
+      kernels::cpu::uniform_order({}, keys.view, order.view);
+      std::vector<int64_t> want(key.size());
+      std::iota(want.begin(), want.end(), 0);
+      std::stable_sort(want.begin(), want.end(),
+                       [&](int64_t a, int64_t b) { return key[static_cast<size_t>(a)] < key[static_cast<size_t>(b)]; });
+      for (size_t i = 0; i < want.size(); ++i) ASSERT_EQ(order.view.ptr<int64_t>()[i], want[i]) << n << " " << kind;
+    }
+  }
+}
 
 TEST(Sort, IsStableAlongEveryDimInBothDirections) {
   const int64_t sizes[] = {3, 50, 2};
