@@ -1,7 +1,7 @@
 """Fits the polynomial coefficients of math/*.h by the Remez exchange and prints them with their errors.
 
-Needs mpmath. Usage: python fit.py [NAME...]  (no names: all; erf_table: the tables). Each line of FITS says what is fitted, where, and the
-weight that turns the absolute error of the polynomial into the relative error of the function it serves.
+Needs mpmath. Usage: python fit.py [NAME...]  (no names: all; erf_table: the tables). Each line of FITS says what is fitted,
+where, and the weight that turns the absolute error of the polynomial into the relative error of the function it serves.
 """
 
 import sys
