@@ -1,12 +1,13 @@
 // argmax and argmin of each row, and the extreme value.          Reads every element once; a NaN wins
 //
-// Ties go to the first element. Long rows are split across threads. Instances: float (float32 and the halves), double, int64_t
-// (integers, bool).
+// Ties go to the first element. Long rows are split across threads; columns side by side have functions of their own. Instances:
+// float (float32 and the halves), double, int64_t (integers, bool).
 #include <algorithm>
 #include <optional>
 
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/reduce/arg_columns.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
 
 namespace deckle::kernels::cpu {
@@ -67,6 +68,7 @@ void find(const View& self, std::optional<int64_t> dim, const View* values, cons
   simd::visit_compute(self.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const reduce::Layout layout(flat, dim.value_or(0));
+    if (reduce::arg_extrema_of_columns(flat, layout, kLargest, values, indices.ptr<int64_t>())) return;
     const auto store = [&](int64_t first, int64_t rows, const T* best) {
       if (values == nullptr) return;
       char* const to = static_cast<char*>(values->data) + first * item_size(values->dtype);

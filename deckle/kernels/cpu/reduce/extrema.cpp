@@ -26,6 +26,15 @@ struct Largest {
   HWY_INLINE V operator()(D d, V a, V b) const {
     return maximum(d, a, b);
   }
+  /// Of numbers, of which none is NaN.
+  template <class V>
+  static HWY_INLINE V plain(V a, V b) {
+    return hn::Max(a, b);
+  }
+  template <class D, class V>
+  static HWY_INLINE hn::TFromD<D> of_lanes(D d, V best) {
+    return hn::GetLane(hn::MaxOfLanes(d, best));
+  }
   template <typename A>
   static A of_two(A a, A b) {
     return a > b || a != a ? a : b;
@@ -41,33 +50,54 @@ struct Smallest {
   HWY_INLINE V operator()(D d, V a, V b) const {
     return minimum(d, a, b);
   }
+  template <class V>
+  static HWY_INLINE V plain(V a, V b) {
+    return hn::Min(a, b);
+  }
+  template <class D, class V>
+  static HWY_INLINE hn::TFromD<D> of_lanes(D d, V best) {
+    return hn::GetLane(hn::MinOfLanes(d, best));
+  }
   template <typename A>
   static A of_two(A a, A b) {
     return a < b || a != a ? a : b;
   }
 };
 
-template <typename T, typename A, typename Pick>
-A row_extremum(int64_t n, const T* x) {
+/// Of elements stored as S. Four chains of plain comparisons; a NaN is kept beside them.
+template <typename T, typename A, typename Pick, typename S = T>
+A row_extremum(int64_t n, const S* x) {
   const hn::ScalableTag<T> d;
-  const Pick pick;
-  auto best0 = hn::Set(d, Pick::template nothing<T>()), best1 = best0;
+  const auto nothing = hn::Set(d, Pick::template nothing<T>());
+  auto best0 = nothing, best1 = nothing, best2 = nothing, best3 = nothing, odd0 = nothing, odd1 = nothing;
+  const auto take = [d](auto& best, auto& odd, auto value) HWY_ATTR {
+    best = Pick::plain(best, value);
+    if constexpr (hwy::IsFloat<T>()) odd = hn::IfThenElse(hn::IsNaN(value), value, odd);
+  };
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const FullPart<decltype(d)> full{d};
   int64_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    best0 = pick(d, best0, hn::LoadU(d, x + i));
-    best1 = pick(d, best1, hn::LoadU(d, x + i + lanes));
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    take(best0, odd0, full.load(x + i));
+    take(best1, odd1, full.load(x + i + lanes));
+    take(best2, odd0, full.load(x + i + 2 * lanes));
+    take(best3, odd1, full.load(x + i + 3 * lanes));
   }
-  HWY_ALIGN T best[hn::MaxLanes(d)];
-  hn::Store(pick(d, best0, best1), d, best);
-  A result = Pick::template nothing<A>();
-  for (const T value : best) result = Pick::template of_two<A>(result, static_cast<A>(value));
-  for (; i < n; ++i) result = Pick::template of_two<A>(result, static_cast<A>(x[i]));
-  return result;
+  for (; i + lanes <= n; i += lanes) take(best0, odd0, full.load(x + i));
+  if (i < n) {
+    const TailPart<decltype(d)> tail{d, static_cast<size_t>(n - i)};
+    take(best1, odd1, tail.or_else(tail.load(x + i), nothing));
+  }
+  const auto best = Pick::plain(Pick::plain(best0, best1), Pick::plain(best2, best3));
+  if constexpr (hwy::IsFloat<T>()) {
+    const auto odd = hn::IfThenElse(hn::IsNaN(odd0), odd0, odd1);
+    if (!hn::AllFalse(d, hn::IsNaN(odd))) return std::numeric_limits<A>::quiet_NaN();
+  }
+  return static_cast<A>(Pick::of_lanes(d, best));
 }
 
-template <typename T, typename A, typename Pick>
-void column_extrema(const reduce::Rows<T>& rows, int64_t columns, A* results) {
+template <typename T, typename A, typename Pick, typename S = T>
+void column_extrema(const reduce::Rows<S>& rows, int64_t columns, A* results) {
   const hn::ScalableTag<T> d;
   const auto pick = [d](auto a, auto b) HWY_ATTR { return Pick()(d, a, b); };
   if (rows.count == 0) return;
@@ -88,8 +118,11 @@ void as_they_are(int64_t n, const double* folded, double, double* values) { std:
 
 template <typename T, typename Pick>
 reduce::Fold<T, double> extremum() {
-  return {&row_extremum<T, double, Pick>, &column_extrema<T, double, Pick>, &Pick::template of_two<double>, &as_they_are,
-          Pick::template nothing<double>()};
+  reduce::Fold<T, double> fold = {&row_extremum<T, double, Pick>, &column_extrema<T, double, Pick>,
+                                  &Pick::template of_two<double>, &as_they_are, Pick::template nothing<double>()};
+  if constexpr (std::is_same_v<T, float>)
+    fold.halves = {&row_extremum<float, double, Pick, bfloat16>, &column_extrema<float, double, Pick, bfloat16>};
+  return fold;
 }
 
 template <typename Pick>

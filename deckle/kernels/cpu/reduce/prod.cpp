@@ -1,9 +1,9 @@
 // prod over any dims.                                                           Reads every element once (4 bytes, 1 FLOP)
 //
-// A run is multiplied in double, by blocks of 32 vectors in four chains of vectors. Where a block's elements are neither tiny nor
-// huge (kLeast, kMost) no chain leaves the range of double; chains and blocks are then joined as they are if that stays in range
-// too, else as a mantissa and a power of two, and so are elements of other blocks one by one: no product overflows or vanishes on
-// its way. Columns are multiplied in the same way, by blocks of 32 rows. Instances: float, double, int64_t.
+// A run is multiplied in double, by blocks of 32 vectors in each of four chains. Where a block's elements are neither tiny nor
+// huge (kLeast, kMost; of floats products of four) no chain leaves the range of double; chains and blocks are joined as mantissas
+// and powers of two, and so are elements of other blocks one by one: no product overflows or vanishes on its way. Columns are
+// multiplied in the same way, by blocks of 32 rows. Instances: float, double, int64_t.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/prod.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -24,7 +24,8 @@ HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-constexpr double kLeast = 0x1p-31, kMost = 0x1p31;  // 32 of these multiply to 2^-992 and 2^992
+constexpr double kLeast = 0x1p-31, kMost = 0x1p31;                // 32 of these multiply to 2^-992 and 2^992
+constexpr double kLeastOfFour = 0x1p-124, kMostOfFour = 0x1p124;  // and eight of these
 constexpr int64_t kVectors = 4;
 
 template <typename T>
@@ -35,79 +36,127 @@ HWY_INLINE hn::Vec<hn::ScalableTag<double>> load_wide(hn::ScalableTag<double> d,
     return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, hn::ScalableTag<double>>(), x));
 }
 
-/// Whether no element is smaller or larger in size than the bounds; a NaN may be among them.
-template <typename T>
-HWY_INLINE bool bounded(int64_t n, const T* x) {
-  const hn::ScalableTag<T> d;
-  auto least = hn::Set(d, static_cast<T>(1)), most = least;
-  map_run(d, n, [&](auto part, int64_t i) HWY_ATTR {
-    const auto size = part.or_else(hn::Abs(part.load(x + i)), hn::Set(d, static_cast<T>(1)));
-    least = hn::Min(least, size);
-    most = hn::Max(most, size);
-  });
-  return hn::GetLane(hn::MinOfLanes(d, least)) >= static_cast<T>(kLeast) &&
-         hn::GetLane(hn::MaxOfLanes(d, most)) <= static_cast<T>(kMost);
-}
+/// The least and the largest size among numbers; a NaN may be passed over, but then is in their product.
+class Sizes {
+  using D = hn::ScalableTag<double>;
+  using V = hn::Vec<D>;
+  V least_, most_;
 
-/// Whether all lanes are normal numbers.
-template <class V>
-HWY_INLINE bool all_normal(V x) {
-  const hn::DFromV<V> d;
-  const V size = hn::Abs(x);
-  return hn::AllTrue(d, hn::And(hn::Ge(size, hn::Set(d, std::numeric_limits<double>::min())),
-                                hn::Le(size, hn::Set(d, std::numeric_limits<double>::max()))));
-}
-
-/// The product of the lanes, in halves; whether all products on the way are normal numbers.
-HWY_INLINE bool join(int64_t count, double* values) {
-  bool normal = true;
-  for (int64_t half = count / 2; half > 0; half /= 2) {
-    for (int64_t i = 0; i < half; ++i) {
-      values[i] *= values[i + half];
-      normal = normal && std::isnormal(values[i]);
-    }
+ public:
+  HWY_INLINE Sizes() : least_(hn::Set(D(), 1.0)), most_(hn::Set(D(), 1.0)) {}
+  HWY_INLINE void take(V x) {
+    const V size = hn::Abs(x);
+    least_ = hn::Min(least_, size);
+    most_ = hn::Max(most_, size);
   }
-  return normal;
+  HWY_INLINE void take(const Sizes& other) {
+    least_ = hn::Min(least_, other.least_);
+    most_ = hn::Max(most_, other.most_);
+  }
+  HWY_INLINE bool within(double least, double most) const {
+    const D d;
+    return hn::AllTrue(d, hn::And(hn::Ge(least_, hn::Set(d, least)), hn::Le(most_, hn::Set(d, most))));
+  }
+};
+
+/// The product of all lanes of four vectors of normal numbers, none of which is NaN: mantissas between 1 and 2 and exponents.
+template <class V>
+HWY_INLINE reduce::ScaledProduct joined(V a, V b, V c, V d4) {
+  const hn::DFromV<V> d;
+  const hn::RebindToSigned<decltype(d)> words;
+  const auto fraction = hn::Set(words, static_cast<int64_t>(0x800FFFFFFFFFFFFF)), one = hn::BitCast(words, hn::Set(d, 1.0));
+  const auto mantissa = [&](V x) HWY_ATTR { return hn::BitCast(d, hn::Or(hn::And(hn::BitCast(words, x), fraction), one)); };
+  const auto exponent = [&](V x) HWY_ATTR { return hn::ShiftRight<52>(hn::BitCast(words, hn::Abs(x))); };
+  const V product = hn::Mul(hn::Mul(mantissa(a), mantissa(b)), hn::Mul(mantissa(c), mantissa(d4)));
+  const auto sum = hn::Add(hn::Add(exponent(a), exponent(b)), hn::Add(exponent(c), exponent(d4)));
+  HWY_ALIGN double values[hn::MaxLanes(d)];
+  HWY_ALIGN int64_t exponents[hn::MaxLanes(d)];
+  hn::Store(product, d, values);
+  hn::Store(sum, words, exponents);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t half = lanes / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i) values[i] *= values[i + half], exponents[i] += exponents[i + half];
+  }
+  return {values[0], exponents[0] - 4 * 1023 * lanes};
+}
+
+/// A block of at most 32 vectors for each chain, multiplied into `product`, or false: some elements are too small or too large.
+template <typename T>
+HWY_INLINE bool multiply_block(int64_t n, const T* x, reduce::ScaledProduct& product) {
+  const hn::ScalableTag<double> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), step = kVectors * lanes;
+  auto chain0 = hn::Set(d, 1.0), chain1 = chain0, chain2 = chain0, chain3 = chain0;
+  Sizes sizes0, sizes1;
+  int64_t i = 0;
+  if constexpr (std::is_same_v<T, float>) {  // four floats multiply to a normal double, whatever they are
+    const auto four = [&](const T* from) HWY_ATTR {
+      const auto first = hn::Mul(load_wide(d, from), load_wide(d, from + lanes));
+      return hn::Mul(first, hn::Mul(load_wide(d, from + 2 * lanes), load_wide(d, from + 3 * lanes)));
+    };
+    const auto take = [&](auto& chain, Sizes& sizes, const T* from) HWY_ATTR {
+      const auto product4 = four(from);
+      sizes.take(product4);
+      chain = hn::Mul(chain, product4);
+    };
+    for (; i + 4 * step <= n; i += 4 * step) {
+      take(chain0, sizes0, x + i);
+      take(chain1, sizes1, x + i + step);
+      take(chain2, sizes0, x + i + 2 * step);
+      take(chain3, sizes1, x + i + 3 * step);
+    }
+    const auto take_rest = [&](auto& chain) HWY_ATTR {
+      if (i + step > n) return;
+      take(chain, sizes0, x + i);
+      i += step;
+    };
+    take_rest(chain0), take_rest(chain1), take_rest(chain2);  // no more than eight in each chain
+    sizes0.take(sizes1);
+    if (!sizes0.within(kLeastOfFour, kMostOfFour)) return false;
+    sizes0 = Sizes();
+  } else {
+    const auto take = [&](auto& chain, Sizes& sizes, const T* from) HWY_ATTR {
+      const auto value = load_wide(d, from);
+      sizes.take(value);
+      chain = hn::Mul(chain, value);
+    };
+    for (; i + step <= n; i += step) {
+      take(chain0, sizes0, x + i);
+      take(chain1, sizes1, x + i + lanes);
+      take(chain2, sizes0, x + i + 2 * lanes);
+      take(chain3, sizes1, x + i + 3 * lanes);
+    }
+    sizes0.take(sizes1);
+  }
+  const auto take_rest = [&](auto& chain) HWY_ATTR {
+    if (i + lanes > n) return;
+    const auto value = load_wide(d, x + i);
+    sizes0.take(value);
+    chain = hn::Mul(chain, value);
+    i += lanes;
+  };
+  take_rest(chain3), take_rest(chain2), take_rest(chain1);
+  if (!sizes0.within(kLeast, kMost)) return false;
+  double rest = 1;
+  for (; i < n; ++i) {
+    const double value = static_cast<double>(x[i]), size = std::abs(value);
+    if (!(size >= kLeast && size <= kMost)) return false;
+    rest *= value;
+  }
+  const auto any = hn::Add(hn::Add(chain0, chain1), hn::Add(chain2, chain3));  // NaN where one is: comparisons pass it over
+  if (!hn::AllTrue(d, hn::Eq(any, any))) return false;
+  const reduce::ScaledProduct all = joined(chain0, chain1, chain2, chain3);
+  product.multiply(reduce::ScaledProduct{all.mantissa * rest, all.exponent});
+  return true;
 }
 
 template <typename T>
 reduce::ScaledProduct row_product(int64_t n, const T* x) {
-  const hn::ScalableTag<double> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), step = kVectors * lanes, block = 32 * step;
+  const int64_t block = 32 * kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<double>()));
   reduce::ScaledProduct product;
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t end = std::min(begin + block, n);
-    if (!bounded(end - begin, x + begin)) {
-      for (int64_t i = begin; i < end; ++i) product.multiply(static_cast<double>(x[i]));
-      continue;
-    }
-    auto chain0 = hn::Set(d, 1.0), chain1 = chain0, chain2 = chain0, chain3 = chain0;
-    int64_t i = begin;
-    for (; i + step <= end; i += step) {
-      chain0 = hn::Mul(chain0, load_wide(d, x + i));
-      chain1 = hn::Mul(chain1, load_wide(d, x + i + lanes));
-      chain2 = hn::Mul(chain2, load_wide(d, x + i + 2 * lanes));
-      chain3 = hn::Mul(chain3, load_wide(d, x + i + 3 * lanes));
-    }
-    double rest = 1;
-    for (; i < end; ++i) rest *= static_cast<double>(x[i]);
-    const auto first = hn::Mul(chain0, chain1), second = hn::Mul(chain2, chain3), all = hn::Mul(first, second);
-    HWY_ALIGN double joined[hn::MaxLanes(d)];
-    hn::Store(all, d, joined);
-    if (all_normal(first) && all_normal(second) && all_normal(all) && join(lanes, joined)) {
-      if (n <= block && std::isnormal(joined[0] * rest)) return {joined[0] * rest, 0};
-      product.multiply(joined[0]);
-    } else {
-      const auto one_by_one = [&](auto chain) HWY_ATTR {
-        hn::Store(chain, d, joined);
-        for (int64_t c = 0; c < lanes; ++c) product.multiply(joined[c]);
-      };
-      one_by_one(chain0);
-      one_by_one(chain1);
-      one_by_one(chain2);
-      one_by_one(chain3);
-    }
-    product.multiply(rest);
+    if (multiply_block(end - begin, x + begin, product)) continue;
+    for (int64_t i = begin; i < end; ++i) product.multiply(static_cast<double>(x[i]));
   }
   return product;
 }
@@ -116,26 +165,43 @@ reduce::ScaledProduct row_product(int64_t n, const T* x) {
 template <typename T>
 bool block_products(const reduce::Rows<T>& rows, int64_t columns, double* products) {
   const hn::ScalableTag<double> d;
-  const auto least = hn::Set(d, kLeast), most = hn::Set(d, kMost);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto within = hn::Eq(least, least);
-  bool rest_within = true;
-  std::fill_n(products, columns, 1.0);
-  for (int64_t r = 0; r < rows.count; ++r) {
-    const T* const row = rows.at(r);
-    int64_t c = 0;
-    for (; c + lanes <= columns; c += lanes) {
-      const auto x = load_wide(d, row + c), size = hn::Abs(x);
-      within = hn::And(within, hn::And(hn::Ge(size, least), hn::Le(size, most)));
-      hn::StoreU(hn::Mul(hn::LoadU(d, products + c), x), d, products + c);
+  Sizes sizes0, sizes1;
+  auto any = hn::Zero(d);  // NaN where a product is: comparisons pass it over
+  int64_t c = 0;
+  const auto take = [&](auto& product, Sizes& sizes, const T* from) HWY_ATTR {
+    const auto value = load_wide(d, from);
+    sizes.take(value);
+    product = hn::Mul(product, value);
+  };
+  for (; c + 2 * lanes <= columns; c += 2 * lanes) {
+    auto product0 = hn::Set(d, 1.0), product1 = product0;
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const T* const from = rows.at(r) + c;
+      take(product0, sizes0, from);
+      take(product1, sizes1, from + lanes);
     }
-    for (; c < columns; ++c) {
-      const double x = static_cast<double>(row[c]);
-      rest_within = rest_within && std::abs(x) >= kLeast && std::abs(x) <= kMost;
+    any = hn::Add(any, hn::Add(product0, product1));
+    hn::StoreU(product0, d, products + c);
+    hn::StoreU(product1, d, products + c + lanes);
+  }
+  for (; c + lanes <= columns; c += lanes) {
+    auto product = hn::Set(d, 1.0);
+    for (int64_t r = 0; r < rows.count; ++r) take(product, sizes0, rows.at(r) + c);
+    any = hn::Add(any, product);
+    hn::StoreU(product, d, products + c);
+  }
+  sizes0.take(sizes1);
+  bool within = sizes0.within(kLeast, kMost) && hn::AllTrue(d, hn::Eq(any, any));
+  for (; c < columns; ++c) {
+    products[c] = 1;
+    for (int64_t r = 0; r < rows.count; ++r) {
+      const double x = static_cast<double>(rows.at(r)[c]);
+      within = within && std::abs(x) >= kLeast && std::abs(x) <= kMost;
       products[c] *= x;
     }
   }
-  return rest_within && hn::AllTrue(d, within);
+  return within;
 }
 
 template <typename T>

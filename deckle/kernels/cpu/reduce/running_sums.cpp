@@ -2,7 +2,7 @@
 //
 // A running sum is a chain of additions, three to four cycles each. That of the errors is a second one; what an addition lost is
 // known from the sums before and after it, element by element, in vectors. So a block goes through three steps: its sums; what
-// they lost; the errors and results, whose chain runs beside that of the next block's sums.
+// they lost; the errors and results, whose chain runs beside that of the next block's sums. Several rows are chains of vectors.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/running_sums.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -81,6 +81,106 @@ void row(int64_t n, bool reverse, CompensatedSum start, const T* x, T* y) {
   reverse ? running_row<true>(n, start, x, y) : running_row<false>(n, start, x, y);
 }
 
+#if HWY_TARGET != HWY_SCALAR
+/// As many rows as a vector has lanes, side by side: squares of them are transposed in registers, where their sums are chains of
+/// vectors. Each pass of the transpose takes every other element of two neighbours.
+template <class D, class V>
+HWY_INLINE void transpose_square(D d, V* square) {
+  constexpr size_t kSide = hn::MaxLanes(d);
+  V passed[kSide];
+  for (size_t pass = 1; pass < kSide; pass *= 2) {
+    HWY_UNROLL(8)
+    for (size_t i = 0; i < kSide / 2; ++i) {
+      passed[i] = hn::ConcatEven(d, square[2 * i + 1], square[2 * i]);
+      passed[i + kSide / 2] = hn::ConcatOdd(d, square[2 * i + 1], square[2 * i]);
+    }
+    HWY_UNROLL(8)
+    for (size_t i = 0; i < kSide; ++i) square[i] = passed[i];
+  }
+}
+
+/// Elements k, k + 1 ... of as many rows as there are lanes, as `square` has them: [k][row].
+template <class D, class V, typename T>
+HWY_INLINE void load_square(D d, const reduce::RowsOf<const T>& x, int64_t row, int64_t k, V* square) {
+  const hn::Rebind<T, D> part;
+  const T* const from = x.first + row * x.row + k * x.next;
+  const int64_t apart = x.next == 1 ? x.row : x.next;
+  HWY_UNROLL(8)
+  for (int64_t i = 0; i < static_cast<int64_t>(hn::MaxLanes(d)); ++i) square[i] = widened(d, hn::LoadU(part, from + i * apart));
+  if (x.next == 1) transpose_square(d, square);
+}
+template <class D, class V, typename T>
+HWY_INLINE void store_square(D d, V* square, const reduce::RowsOf<T>& y, int64_t row, int64_t k) {
+  const hn::Rebind<T, D> part;
+  T* const to = y.first + row * y.row + k * y.next;
+  const int64_t apart = y.next == 1 ? y.row : y.next;
+  if (y.next == 1) transpose_square(d, square);
+  HWY_UNROLL(8)
+  for (int64_t i = 0; i < static_cast<int64_t>(hn::MaxLanes(d)); ++i) hn::StoreU(narrowed(part, square[i]), part, to + i * apart);
+}
+
+/// Rows from `row` on, as many as there are lanes.
+template <bool kReverse, typename T>
+void running_squares(int64_t row, int64_t length, const reduce::RowsOf<const T>& x, const reduce::RowsOf<T>& y) {
+  const hn::ScalableTag<double> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int64_t kSide = static_cast<int64_t>(hn::MaxLanes(d));
+  auto sum = hn::Zero(d), error = sum;
+  const auto run = [&](V* square) HWY_ATTR {
+    HWY_UNROLL(8)
+    for (int64_t k = 0; k < kSide; ++k) {
+      V& value = square[kReverse ? kSide - 1 - k : k];
+      const auto next = hn::Add(sum, value), added = hn::Sub(next, sum);
+      const auto lost = hn::Add(hn::Sub(sum, hn::Sub(next, added)), hn::Sub(value, added));
+      error = hn::Add(error, hn::IfThenElseZero(hn::Eq(lost, lost), lost));
+      sum = next;
+      value = hn::Add(next, error);
+    }
+  };
+  const int64_t whole = length / kSide * kSide, rest = length - whole;
+  const auto run_rest = [&] HWY_ATTR {
+    if (rest == 0) return;
+    T some[kSide * kSide] = {};
+    const reduce::RowsOf<T> spare{some, kSide, 1};
+    for (int64_t i = 0; i < kSide; ++i) {
+      for (int64_t k = 0; k < rest; ++k) some[i * kSide + k] = x.first[(row + i) * x.row + (whole + k) * x.next];
+    }
+    V square[kSide];
+    load_square(d, reduce::RowsOf<const T>{some, kSide, 1}, 0, 0, square);
+    run(square);
+    store_square(d, square, spare, 0, 0);
+    for (int64_t i = 0; i < kSide; ++i) {
+      for (int64_t k = 0; k < rest; ++k) y.first[(row + i) * y.row + (whole + k) * y.next] = some[i * kSide + k];
+    }
+  };
+  if constexpr (kReverse) run_rest();
+  for (int64_t k = 0; k < whole; k += kSide) {
+    const int64_t at = kReverse ? whole - kSide - k : k;
+    V square[kSide];
+    load_square(d, x, row, at, square);
+    run(square);
+    store_square(d, square, y, row, at);
+  }
+  if constexpr (!kReverse) run_rest();
+}
+#endif
+
+template <typename T>
+bool rows(int64_t count, int64_t length, bool reverse, const reduce::RowsOf<const T>& x, const reduce::RowsOf<T>& y) {
+#if HWY_TARGET != HWY_SCALAR
+  constexpr int64_t kSide = static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<double>()));
+  if (count < kSide) return false;
+  for (int64_t r = 0; r < count; r += kSide) {
+    const int64_t at = std::min(r, count - kSide);  // the last ones once more, with the same results
+    reverse ? running_squares<true>(at, length, x, y) : running_squares<false>(at, length, x, y);
+  }
+  return true;
+#else
+  (void)count, (void)length, (void)reverse, (void)x, (void)y;
+  return false;
+#endif
+}
+
 template <typename T>
 CompensatedSum total(int64_t n, const T* x) {
   constexpr int64_t kLanes = 16;
@@ -126,7 +226,8 @@ void columns(int64_t count, const T* x, double* sums, double* errors, T* y) {
 }  // namespace
 
 RealTable<reduce::RunningSums> running_sum_table() {
-  return {{&row<float>, &total<float>, &columns<float>}, {&row<double>, &total<double>, &columns<double>}};
+  return {{&row<float>, &rows<float>, &total<float>, &columns<float>},
+          {&row<double>, &rows<double>, &total<double>, &columns<double>}};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE

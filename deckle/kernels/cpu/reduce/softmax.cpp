@@ -5,7 +5,8 @@
 //   log_softmax            y = x - max - log sum exp(x - max)
 //   log_softmax_backward   g - exp(y) sum g
 // A row is read from L1 two or three times and from memory once. Instances: float (float32 and the halves), double. Rows along
-// any dim: by_rows gathers those that are not contiguous. A row of only -inf gives NaN (0 / 0).
+// any dim: columns side by side stay so (softmax_columns.cpp), by_rows gathers the other ones that are not contiguous. A row of
+// only -inf gives NaN (0 / 0).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/softmax.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -18,6 +19,7 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
 #include "deckle/kernels/cpu/reduce/softmax.h"
+#include "deckle/kernels/cpu/reduce/softmax_columns.h"
 #include "deckle/kernels/cpu/simd/math_exp.h"
 #include "deckle/kernels/cpu/simd/rows.h"
 
@@ -97,10 +99,65 @@ void column_gradients(int64_t n, const T* grad, const T* y, const double* totals
     x_grad[i] = static_cast<T>(static_cast<double>(y[i]) * (static_cast<double>(grad[i]) - totals[i]));
 }
 
+template <typename T, typename Body>
+HWY_INLINE void map_columns(int64_t rows, int64_t n, reduce::Columns<T> y, Body body) {
+  const hn::ScalableTag<T> d;
+  for (int64_t r = 0; r < rows; ++r) {
+    T* const to = y.row(r);
+    map_run(d, n, [&](auto part, int64_t i) HWY_ATTR { part.store(body(part, r, i), to + i); });
+  }
+}
+
+template <typename T>
+using Given = reduce::Columns<const T>;
+
+template <typename T>
+void exponential_columns(int64_t rows, int64_t n, Given<T> x, const T* a, reduce::Columns<T> y) {
+  map_columns(rows, n, y, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
+    return exp(part.d, hn::Sub(part.load(x.row(r) + i), part.load(a + i)));
+  });
+}
+template <typename T>
+void scaled_columns(int64_t rows, int64_t n, Given<T> x, const T* a, reduce::Columns<T> y) {
+  map_columns(rows, n, y,
+              [&](auto part, int64_t r, int64_t i) HWY_ATTR { return hn::Mul(part.load(x.row(r) + i), part.load(a + i)); });
+}
+template <typename T>
+void shifted_columns(int64_t rows, int64_t n, Given<T> x, const T* a, const T* b, reduce::Columns<T> y) {
+  map_columns(rows, n, y, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
+    return hn::Sub(hn::Sub(part.load(x.row(r) + i), part.load(a + i)), part.load(b + i));
+  });
+}
+template <typename T>
+void product_columns(int64_t rows, int64_t n, Given<T> grad, Given<T> y, reduce::Columns<T> products) {
+  map_columns(rows, n, products, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
+    return hn::Mul(part.load(grad.row(r) + i), part.load(y.row(r) + i));
+  });
+}
+template <typename T>
+void gradient_columns(int64_t rows, int64_t n, Given<T> grad, Given<T> y, const T* a, reduce::Columns<T> x_grad) {
+  map_columns(rows, n, x_grad, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
+    return hn::Mul(part.load(y.row(r) + i), hn::Sub(part.load(grad.row(r) + i), part.load(a + i)));
+  });
+}
+template <typename T>
+void log_gradient_columns(int64_t rows, int64_t n, Given<T> grad, Given<T> y, const T* a, reduce::Columns<T> x_grad) {
+  map_columns(rows, n, x_grad, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
+    return hn::NegMulAdd(exp(part.d, part.load(y.row(r) + i)), part.load(a + i), part.load(grad.row(r) + i));
+  });
+}
+
 template <typename T>
 reduce::SoftmaxRows<T> functions() {
-  return {&softmax_rows<T>, &log_softmax_rows<T>, &softmax_backward_rows<T>, &log_softmax_backward_rows<T>,
-          &exponentials<T>, &add_products<T>,     &column_gradients<T>};
+  return {&softmax_rows<T>,
+          &log_softmax_rows<T>,
+          &softmax_backward_rows<T>,
+          &log_softmax_backward_rows<T>,
+          &exponentials<T>,
+          &add_products<T>,
+          &column_gradients<T>,
+          {&exponential_columns<T>, &scaled_columns<T>, &shifted_columns<T>, &product_columns<T>, &gradient_columns<T>,
+           &log_gradient_columns<T>}};
 }
 
 }  // namespace
@@ -136,19 +193,23 @@ void backward(void (*function)(int64_t rows, int64_t n, const T* grad, const T* 
 }  // namespace
 
 void softmax(const Context&, const View& self, int64_t dim, const View& result) {
+  if (reduce::softmax_columns(self, dim, false, result)) return;
   reduce::softmax_rows().visit(self.dtype, [&](auto, const auto& rows) { forward(rows.softmax, self, dim, result); });
 }
 
 void log_softmax(const Context&, const View& self, int64_t dim, const View& result) {
+  if (reduce::softmax_columns(self, dim, true, result)) return;
   reduce::softmax_rows().visit(self.dtype, [&](auto, const auto& rows) { forward(rows.log_softmax, self, dim, result); });
 }
 
 void softmax_backward(const Context&, const View& grad, const View& result, int64_t dim, const View& self_grad) {
+  if (reduce::softmax_columns_backward(grad, result, dim, false, self_grad)) return;
   reduce::softmax_rows().visit(grad.dtype,
                                [&](auto, const auto& rows) { backward(rows.softmax_backward, grad, result, dim, self_grad); });
 }
 
 void log_softmax_backward(const Context&, const View& grad, const View& result, int64_t dim, const View& self_grad) {
+  if (reduce::softmax_columns_backward(grad, result, dim, true, self_grad)) return;
   reduce::softmax_rows().visit(
       grad.dtype, [&](auto, const auto& rows) { backward(rows.log_softmax_backward, grad, result, dim, self_grad); });
 }

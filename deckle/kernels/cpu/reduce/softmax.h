@@ -6,6 +6,33 @@
 
 namespace deckle::kernels::cpu::reduce {
 
+/// Some columns of several rows, `stride` elements apart.
+template <typename T>
+struct Columns {
+  T* first;
+  int64_t stride;
+
+  T* row(int64_t r) const { return first + r * stride; }
+  Columns from(int64_t r) const { return {row(r), stride}; }
+};
+
+/// Steps of softmax over columns, each on `rows` rows of n of them. `a` and `b` have a number for each column.
+template <typename T>
+struct SoftmaxColumns {
+  /// y = exp(x - a); y may be x.
+  void (*exponentials)(int64_t rows, int64_t n, Columns<const T> x, const T* a, Columns<T> y);
+  /// y = x a
+  void (*scaled)(int64_t rows, int64_t n, Columns<const T> x, const T* a, Columns<T> y);
+  /// y = (x - a) - b
+  void (*shifted)(int64_t rows, int64_t n, Columns<const T> x, const T* a, const T* b, Columns<T> y);
+  /// products = grad y
+  void (*products)(int64_t rows, int64_t n, Columns<const T> grad, Columns<const T> y, Columns<T> products);
+  /// x_grad = y (grad - a)
+  void (*gradients)(int64_t rows, int64_t n, Columns<const T> grad, Columns<const T> y, const T* a, Columns<T> x_grad);
+  /// x_grad = grad - exp(y) a
+  void (*log_gradients)(int64_t rows, int64_t n, Columns<const T> grad, Columns<const T> y, const T* a, Columns<T> x_grad);
+};
+
 /// Softmax and related functions on `rows` contiguous rows of n elements: the primitives shared by dense and ragged softmax.
 template <typename T>
 struct SoftmaxRows {
@@ -19,6 +46,7 @@ struct SoftmaxRows {
   void (*add_products)(int64_t n, const T* grad, const T* y, double* totals);
   /// Column by column: x_grad = y (grad - totals).
   void (*column_gradients)(int64_t n, const T* grad, const T* y, const double* totals, T* x_grad);
+  SoftmaxColumns<T> columns;
 };
 
 RealTable<SoftmaxRows> softmax_rows();

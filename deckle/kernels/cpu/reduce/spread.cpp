@@ -13,10 +13,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/values.h"
+#include "deckle/kernels/cpu/simd/rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
@@ -84,10 +86,52 @@ Squares checked_squares(double sum, int64_t n, const At& at) {
 }
 
 template <typename T>
+HWY_INLINE hn::Vec<hn::ScalableTag<double>> load_wide(hn::ScalableTag<double> d, const T* x) {
+  if constexpr (std::is_same_v<T, double>)
+    return hn::LoadU(d, x);
+  else
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, hn::ScalableTag<double>>(), x));
+}
+
+/// The plain sum of squares in double, by blocks in four chains.
+template <typename T>
+double plain_squares(int64_t n, const T* x) {
+  const hn::ScalableTag<double> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), step = 4 * lanes;
+  auto total = hn::Zero(d);
+  int64_t i = 0;
+  const auto add = [&](auto& sum, int64_t at) HWY_ATTR {
+    const auto value = load_wide(d, x + at);
+    sum = hn::MulAdd(value, value, sum);
+  };
+  while (i + lanes <= n) {
+    auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+    const int64_t end = std::min(i + kBlock, n);
+    for (; i + step <= end; i += step) add(sum0, i), add(sum1, i + lanes), add(sum2, i + 2 * lanes), add(sum3, i + 3 * lanes);
+    for (; i + lanes <= end; i += lanes) add(sum0, i);
+    total = hn::Add(total, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3)));
+  }
+  double sum = hn::GetLane(hn::SumOfLanes(d, total));
+  for (; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return sum;
+}
+
+template <typename T>
 Squares row_squares(int64_t n, const T* x) {
-  const auto square = [](double value) HWY_ATTR { return value * value; };
-  const double sum = n <= kBlock ? block_sum(n, x, square) : sum_of_blocks(n, x, square);
-  return checked_squares<T>(sum, n, [x](int64_t i) { return x[i]; });
+  return checked_squares<T>(plain_squares(n, x), n, [x](int64_t i) { return x[i]; });
+}
+
+/// Squares of bfloat16 are exact in float, unless they overflow or vanish: then they are taken in double.
+Squares half_row_squares(int64_t n, const bfloat16* x) {
+  const hn::ScalableTag<float> d;
+  const double sum = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto value = part.load(x + i);
+    return hn::Mul(value, value);
+  });
+  if (sum > 0x1p-90 && sum < std::numeric_limits<float>::max()) return {0, 0, {sum, 0}};
+  double exact = 0;
+  for (int64_t i = 0; i < n; ++i) exact += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return {0, 0, {exact, 0}};
 }
 
 template <typename T>
@@ -219,7 +263,7 @@ void standard_deviations(int64_t n, const Moments* moments, double correction, d
 }  // namespace
 
 reduce::SpreadFolds spread_folds() {
-  return {{{&row_squares<float>, &column_squares<float>, &plus, &roots, {}},
+  return {{{&row_squares<float>, &column_squares<float>, &plus, &roots, {}, {&half_row_squares, nullptr}},
            {&row_squares<double>, &column_squares<double>, &plus, &roots, {}}},
           {{&row_moments<float>, &column_moments<float>, &combine, &variances, {}},
            {&row_moments<double>, &column_moments<double>, &combine, &variances, {}}},

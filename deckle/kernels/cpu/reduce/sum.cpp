@@ -3,7 +3,7 @@
 // Memory-bound: the limit is bytes / bandwidth. Summation follows simd/rows.h: blocks of a run, or of kDeep rows of columns, in
 // vectors of T, at most 22 additions deep; blocks are added in compensated double. However many terms, in whatever layout, the
 // error is thus below 11 epsilon of T of the sum of their magnitudes, and far smaller unless roundings of equal terms agree.
-// Instances: float, double, int64_t.
+// Instances: float, double, int64_t, and float of bfloat16 in memory.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/sum.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -22,8 +22,9 @@ HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-template <typename T>
-CompensatedSum row_sum(int64_t n, const T* x) {
+/// Of elements stored as S.
+template <typename T, typename S = T>
+CompensatedSum row_sum(int64_t n, const S* x) {
   const hn::ScalableTag<T> d;
   return {sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); }), 0};
 }
@@ -75,8 +76,8 @@ HWY_INLINE void take_compensated(int64_t n, const double* values, CompensatedSum
   for (; i < n; ++i) totals[i] = {values[i], 0};
 }
 
-template <typename T>
-void column_sums(const reduce::Rows<T>& rows, int64_t columns, CompensatedSum* results) {
+template <typename T, typename S = T>
+void column_sums(const reduce::Rows<S>& rows, int64_t columns, CompensatedSum* results) {
   constexpr int64_t kBlocks = 8;  // of kDeep rows, added in double before their sum joins the others with its rounding error
   const hn::ScalableTag<T> d;
   const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
@@ -123,7 +124,12 @@ void divide_sums(int64_t n, const CompensatedSum* folded, double divisor, double
 }  // namespace
 
 reduce::Folds<CompensatedSum> sum_folds() {
-  return {{{&row_sum<float>, &column_sums<float>, &add_sums, &divide_sums, {}},
+  return {{{&row_sum<float>,
+            &column_sums<float>,
+            &add_sums,
+            &divide_sums,
+            {},
+            {&row_sum<float, bfloat16>, &column_sums<float, bfloat16>}},
            {&row_sum<double>, &column_sums<double>, &add_sums, &divide_sums, {}}},
           {&integer_row_sum, &integer_column_sums, &reduce::add_modulo, nullptr, 0}};
 }

@@ -4,11 +4,13 @@
 //   rows      the reduced elements of a row are contiguous (or are gathered): row() on pieces of up to 32,768 elements
 //   columns   a kept dim is contiguous: strips of 512 columns, columns() on pieces of rows; other types are widened, some rows
 //             at a time
+// bfloat16 is widened in registers by those that have functions for it (HalfFold): through a buffer its sums take twice as long.
 // Both split long reductions into pieces whose partial results are combined in order, so that few long rows still use all
 // threads and the result is the same for any number of them.
 #include "deckle/kernels/cpu/reduce/values.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
@@ -26,6 +28,22 @@ constexpr int64_t kGatheredRows = 64;
 constexpr int64_t kWidenedRows = 128;  // of a strip: they stay in the second cache
 
 int64_t pieces_of(int64_t count, int64_t piece) { return (count + piece - 1) / piece; }
+
+/// op.row and op.columns of elements as they are stored: T, or bfloat16 for those that fold it as it is.
+template <typename T, typename A, typename S>
+A fold_run(const Fold<T, A>& op, int64_t n, const S* x) {
+  if constexpr (std::is_same_v<S, T>)
+    return op.row(n, x);
+  else
+    return op.halves.row(n, x);
+}
+template <typename T, typename A, typename S>
+void fold_strip(const Fold<T, A>& op, const Rows<S>& rows, int64_t columns, A* results) {
+  if constexpr (std::is_same_v<S, T>)
+    op.columns(rows, columns, results);
+  else
+    op.halves.columns(rows, columns, results);
+}
 
 /// Folded rows, finished and written to the result in batches.
 template <typename T, typename A>
@@ -72,13 +90,14 @@ void combine_pieces(const Fold<T, A>& op, const A* partial, int64_t rows, int64_
   });
 }
 
-template <typename T, typename A>
+/// S is the type in memory of operands that are read where they are.
+template <typename S, typename T, typename A>
 void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, const Output<T, A>& output) {
   const int64_t length = layout.length, pieces = pieces_of(length, kPiece), longest = std::min(length, kPiece);
   Scratch scratch;
   A* const partial = pieces > 1 ? scratch.take<A>(layout.rows * pieces) : nullptr;
   const bool runs_on =
-      self.dtype == dtype_of<T> && (layout.reduced.count == 0 || (layout.reduced.count == 1 && layout.reduced.strides[0] == 1));
+      self.dtype == dtype_of<S> && (layout.reduced.count == 0 || (layout.reduced.count == 1 && layout.reduced.strides[0] == 1));
   const bool dense = layout.dense_rows();
   const int64_t tile = (runs_on && !dense) || pieces > 1 ? 1 : std::clamp<int64_t>(kPiece / longest, 1, kGatheredRows);
   const int64_t grain = pieces > 1 ? 1 : (std::max<int64_t>(1, kPiece / length) + tile - 1) / tile * tile;
@@ -92,8 +111,8 @@ void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, con
       const int64_t rows = std::min(tile, end - item);
       A* const out = pieces > 1 ? partial + item : own + kept;
       if (runs_on) {
-        const T* const x = self.ptr<T>() + (dense ? row * length : layout.kept.offset(row)) + from;
-        for (int64_t r = 0; r < rows; ++r) out[r] = op.row(n, x + r * length);
+        const S* const x = self.ptr<S>() + (dense ? row * length : layout.kept.offset(row)) + from;
+        for (int64_t r = 0; r < rows; ++r) out[r] = fold_run(op, n, x + r * length);
       } else {
         gather_rows(self, layout, row, rows, from, n, block);
         for (int64_t r = 0; r < rows; ++r) out[r] = op.row(n, block + r * n);
@@ -110,7 +129,7 @@ void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, con
 }
 
 /// The kept dims end in one of stride 1, [..., columns]; rows of the strip are the reduced elements.
-template <typename T, typename A>
+template <typename S, typename T, typename A>
 void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, const Output<T, A>& output) {
   const int64_t columns = layout.kept.sizes[layout.kept.count - 1];
   const int64_t outer = layout.rows / columns, strips = pieces_of(columns, kStrip);
@@ -122,7 +141,7 @@ void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, 
   const int64_t run_stride = layout.reduced.count > 0 ? layout.reduced.strides[layout.reduced.count - 1] : 0;
   const int64_t grain = std::max<int64_t>(1, kPiece / (std::min(columns, kStrip) * std::min(layout.length, rows_per_piece)));
   const int64_t size = item_size(self.dtype);
-  const bool direct = self.dtype == dtype_of<T>;
+  const bool direct = self.dtype == dtype_of<S>;
   parallel_for(outer * pieces * strips, grain, [&](int64_t begin, int64_t end) {
     A own[kStrip];
     Scratch widened;
@@ -138,7 +157,7 @@ void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, 
         const int64_t rows = std::min({run - row % run, last - row, direct ? last : kWidenedRows});
         const char* const from = static_cast<const char*>(self.data) + (base + layout.reduced.offset(row)) * size;
         if (direct) {
-          op.columns({reinterpret_cast<const T*>(from), run_stride, rows}, width, values);
+          fold_strip(op, Rows<S>{reinterpret_cast<const S*>(from), run_stride, rows}, width, values);
         } else {
           for (int64_t r = 0; r < rows; ++r)
             simd::load_run(from + r * run_stride * size, self.dtype, 1, width, block + r * width);
@@ -166,10 +185,12 @@ void fold_typed(const Fold<T, A>& op, const View& self, std::span<const int64_t>
   const bool columns = layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
                        layout.kept.sizes[layout.kept.count - 1] >= kFewColumns &&
                        (layout.reduced.count == 0 || layout.reduced.strides[layout.reduced.count - 1] != 1);
-  if (columns)
-    fold_columns(op, self, layout, output);
-  else
-    fold_rows(op, self, layout, output);
+  if constexpr (std::is_same_v<T, float>) {
+    const bool halves = self.dtype == DType::bfloat16;
+    if (halves && columns && op.halves.columns != nullptr) return fold_columns<bfloat16>(op, self, layout, output);
+    if (halves && !columns && op.halves.row != nullptr) return fold_rows<bfloat16>(op, self, layout, output);
+  }
+  columns ? fold_columns<T>(op, self, layout, output) : fold_rows<T>(op, self, layout, output);
 }
 
 template <typename A>

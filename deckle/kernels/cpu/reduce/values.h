@@ -1,11 +1,13 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <span>
 #include <type_traits>
 
+#include "deckle/base/half.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/simd/compensated_sum.h"
 
@@ -29,6 +31,13 @@ struct Rows {
 inline constexpr int64_t kDeep = 32;           // rows of columns folded in T before they enter the accumulator
 inline constexpr int64_t kMostColumns = 1024;  // that Fold::columns takes
 
+/// What Fold does with bfloat16 as it lies in memory. Where it has no functions, elements are widened by the block before.
+template <typename A>
+struct HalfFold {
+  A (*row)(int64_t n, const bfloat16* x) = nullptr;
+  void (*columns)(const Rows<bfloat16>& rows, int64_t columns, A* results) = nullptr;
+};
+
 /// An associative reduction of many elements to one: the row primitives shared by dense and ragged reductions. T is the type
 /// of the elements, A that of the partial results (CompensatedSum, double, ScaledProduct, Squares or Moments for floating
 /// elements, int64_t for integers).
@@ -40,7 +49,8 @@ struct Fold {
   A (*combine)(A, A);
   /// Turns n folded rows into values, which are then rounded to the result's dtype; integers stay as they are.
   void (*finish)(int64_t n, const A* folded, double parameter, double* values);
-  A nothing;  // the result of no elements
+  A nothing;                // the result of no elements
+  HalfFold<A> halves = {};  // of float elements
 };
 
 /// Count, mean and sum of squared deviations of a set of elements.
@@ -76,7 +86,12 @@ struct ScaledProduct {
     multiply(other.mantissa);
     exponent += other.exponent;
   }
-  double value() const { return std::ldexp(mantissa, static_cast<int>(std::clamp<int64_t>(exponent, -5000, 5000))); }
+  double value() const {
+    const double size = std::abs(mantissa);
+    if (exponent <= 0 && exponent >= -900 && size >= 1 && size <= 0x1p900)  // as ldexp, which takes longer than a short row
+      return mantissa * std::bit_cast<double>(static_cast<uint64_t>(1023 + exponent) << 52);
+    return std::ldexp(mantissa, static_cast<int>(std::clamp<int64_t>(exponent, -5000, 5000)));
+  }
 };
 
 /// a + b modulo 2^64.

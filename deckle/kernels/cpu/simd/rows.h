@@ -14,11 +14,25 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "deckle/base/half.h"
 #include "deckle/kernels/cpu/simd/compensated_sum.h"
 #include "deckle/kernels/cpu/simd/math_basic.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
+
+/// A vector from memory; of bfloat16 widened.
+template <class D>
+HWY_INLINE hn::Vec<D> load_vector(D d, const hn::TFromD<D>* from) {
+  return hn::LoadU(d, from);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_vector(D d, const bfloat16* from) {
+  const hn::RebindToUnsigned<D> words;
+  const hn::Rebind<uint16_t, D> halves;
+  const auto bits = hn::LoadU(halves, reinterpret_cast<const uint16_t*>(from));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(words, bits)));
+}
 
 /// A vector's worth of a run: all lanes, or the first `count`. Functions over runs take it by template, so that the
 /// full case has no masks.
@@ -26,7 +40,10 @@ template <class D>
 struct FullPart {
   D d;
   using T = hn::TFromD<D>;
-  HWY_INLINE hn::Vec<D> load(const T* from) const { return hn::LoadU(d, from); }
+  template <typename S>
+  HWY_INLINE hn::Vec<D> load(const S* from) const {
+    return load_vector(d, from);
+  }
   HWY_INLINE void store(hn::Vec<D> value, T* to) const { hn::StoreU(value, d, to); }
   HWY_INLINE hn::Vec<D> or_else(hn::Vec<D> value, hn::Vec<D>) const { return value; }
 };
@@ -36,6 +53,18 @@ struct TailPart {
   size_t count;
   using T = hn::TFromD<D>;
   HWY_INLINE hn::Vec<D> load(const T* from) const { return hn::MaskedLoad(hn::FirstN(d, count), d, from); }
+  HWY_INLINE hn::Vec<D> load(const bfloat16* from) const {
+#if HWY_TARGET <= HWY_AVX3
+    const hn::RebindToUnsigned<D> words;
+    const hn::Rebind<uint16_t, D> halves;
+    const auto bits = hn::MaskedLoad(hn::FirstN(halves, count), halves, reinterpret_cast<const uint16_t*>(from));
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(words, bits)));
+#else  // masked loads of 16 bits read beyond the end
+    bfloat16 some[hn::MaxLanes(d)] = {};
+    std::copy_n(from, count, some);
+    return load_vector(d, some);
+#endif
+  }
   HWY_INLINE void store(hn::Vec<D> value, T* to) const { hn::BlendedStore(value, hn::FirstN(d, count), d, to); }
   /// `value` in the lanes of the run, `other` elsewhere.
   HWY_INLINE hn::Vec<D> or_else(hn::Vec<D> value, hn::Vec<D> other) const {
@@ -109,22 +138,22 @@ HWY_INLINE void fold_columns(D d, const Rows& rows, int64_t columns, T nothing, 
     auto even0 = start, even1 = start, even2 = start, even3 = start, odd0 = start, odd1 = start, odd2 = start, odd3 = start;
     int64_t r = 0;
     for (; r + 2 <= rows.count; r += 2) {
-      const T *const even = rows.at(r) + c, *const odd = rows.at(r + 1) + c;
-      even0 = combine(even0, hn::LoadU(d, even));
-      even1 = combine(even1, hn::LoadU(d, even + lanes));
-      even2 = combine(even2, hn::LoadU(d, even + 2 * lanes));
-      even3 = combine(even3, hn::LoadU(d, even + 3 * lanes));
-      odd0 = combine(odd0, hn::LoadU(d, odd));
-      odd1 = combine(odd1, hn::LoadU(d, odd + lanes));
-      odd2 = combine(odd2, hn::LoadU(d, odd + 2 * lanes));
-      odd3 = combine(odd3, hn::LoadU(d, odd + 3 * lanes));
+      const auto *const even = rows.at(r) + c, *const odd = rows.at(r + 1) + c;
+      even0 = combine(even0, load_vector(d, even));
+      even1 = combine(even1, load_vector(d, even + lanes));
+      even2 = combine(even2, load_vector(d, even + 2 * lanes));
+      even3 = combine(even3, load_vector(d, even + 3 * lanes));
+      odd0 = combine(odd0, load_vector(d, odd));
+      odd1 = combine(odd1, load_vector(d, odd + lanes));
+      odd2 = combine(odd2, load_vector(d, odd + 2 * lanes));
+      odd3 = combine(odd3, load_vector(d, odd + 3 * lanes));
     }
     if (r < rows.count) {
-      const T* const even = rows.at(r) + c;
-      even0 = combine(even0, hn::LoadU(d, even));
-      even1 = combine(even1, hn::LoadU(d, even + lanes));
-      even2 = combine(even2, hn::LoadU(d, even + 2 * lanes));
-      even3 = combine(even3, hn::LoadU(d, even + 3 * lanes));
+      const auto* const even = rows.at(r) + c;
+      even0 = combine(even0, load_vector(d, even));
+      even1 = combine(even1, load_vector(d, even + lanes));
+      even2 = combine(even2, load_vector(d, even + 2 * lanes));
+      even3 = combine(even3, load_vector(d, even + 3 * lanes));
     }
     take(FullPart<D>{d}, c, combine(even0, odd0));
     take(FullPart<D>{d}, c + lanes, combine(even1, odd1));
