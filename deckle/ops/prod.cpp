@@ -1,5 +1,6 @@
 // Products of all other elements: what derivatives of products are made of. A division would be wrong at zeros, and so would
-// every higher derivative; trees of products are made of differentiable ops and right everywhere.
+// every higher derivative; trees of products are made of differentiable ops and right everywhere. On a CPU the first derivative
+// is a kernel, which divides where it may (kernels/cpu/reduce/others.cpp), and higher ones are trees.
 
 #include <vector>
 
@@ -49,9 +50,24 @@ struct Halves {
   Tensor product() const { return rest.defined() ? deckle::cat({mul(left, right), rest}, -1) : mul(left, right); }
 };
 
+/// In the order of the dims of `self`, from rows in that of `rows`.
+Tensor put_back(const Rows& rows, const Tensor& self, const Tensor& values) {
+  Dims moved;
+  for (const int64_t d : rows.order) moved.push_back(self.size(d));
+  return permute(reshape(values, moved), shapes::inverse_permutation(rows.order));
+}
+
+/// What lies outside of each of the two of a pair: what lies outside the pair, times the partner.
+Tensor outside_each(const Tensor& of_left, const Tensor& of_right, const Tensor& others, const Halves& level) {
+  std::vector<Tensor> parts = {of_left, of_right};
+  const int64_t half = level.left.size(-1);
+  if (level.rest.defined()) parts.push_back(slice(others, -1, half, half + 1));
+  return deckle::cat(parts, -1);
+}
+
 }  // namespace
 
-Tensor composite::prod_others(const Tensor& self, std::optional<IntSpan> dim) {
+Tensor composite::tree_of_others(const Tensor& self, std::optional<IntSpan> dim) {
   const Rows rows(self, dim);
   if (rows.n == 0) return self;
   std::vector<Halves> levels;
@@ -60,19 +76,41 @@ Tensor composite::prod_others(const Tensor& self, std::optional<IntSpan> dim) {
     levels.emplace_back(x);
     x = levels.back().product();
   }
-  // Down again: what lies outside a pair, times the partner, is what lies outside each of the two.
   Tensor others = ones_like(x);
   for (; !levels.empty(); levels.pop_back()) {
     const Halves& level = levels.back();
-    const int64_t half = level.left.size(-1);
-    const Tensor outside = slice(others, -1, 0, half);
-    std::vector<Tensor> parts = {mul(outside, level.right), mul(outside, level.left)};
-    if (level.rest.defined()) parts.push_back(slice(others, -1, half, half + 1));
-    others = deckle::cat(parts, -1);
+    const Tensor outside = slice(others, -1, 0, level.left.size(-1));
+    others = outside_each(mul(outside, level.right), mul(outside, level.left), others, level);
   }
-  Dims moved;
-  for (const int64_t d : rows.order) moved.push_back(self.size(d));
-  return permute(reshape(others, moved), shapes::inverse_permutation(rows.order));
+  return put_back(rows, self, others);
+}
+
+/// The same tree of numbers with their slopes along `direction`.
+Tensor composite::others_slope(const Tensor& direction, const Tensor& self, std::optional<IntSpan> dim) {
+  const Rows rows(self, dim), directions(direction, dim);
+  if (rows.n == 0) return direction;
+  std::vector<Halves> levels, slopes;
+  Tensor x = rows.values, t = directions.values;
+  while (x.size(-1) > 1) {
+    levels.emplace_back(x);
+    slopes.emplace_back(t);
+    const Halves &value = levels.back(), &slope = slopes.back();
+    const Tensor both = add(mul(slope.left, value.right), mul(value.left, slope.right));
+    x = value.product();
+    t = slope.rest.defined() ? deckle::cat({both, slope.rest}, -1) : both;
+  }
+  Tensor others = ones_like(x), changes = zeros_like(x);
+  for (; !levels.empty(); levels.pop_back(), slopes.pop_back()) {
+    const Halves &value = levels.back(), &slope = slopes.back();
+    const int64_t half = value.left.size(-1);
+    const Tensor outside = slice(others, -1, 0, half), change = slice(changes, -1, 0, half);
+    const auto along = [&](const Tensor& partner, const Tensor& partners_slope) {
+      return add(mul(change, partner), mul(outside, partners_slope));
+    };
+    changes = outside_each(along(value.right, slope.right), along(value.left, slope.left), changes, value);
+    others = outside_each(mul(outside, value.right), mul(outside, value.left), others, value);
+  }
+  return put_back(rows, self, changes);
 }
 
 }  // namespace deckle

@@ -47,6 +47,7 @@ constexpr Exemption kExemptions[] = {
     {"mm", Cell::mixed_dtypes, kOneDtype},
     {"mv", Cell::mixed_dtypes, kOneDtype},
     {"rotary", Cell::mixed_dtypes, kOneDtype},
+    {"sum_of_products", Cell::mixed_dtypes, kOneDtype},
     {"scatter", Cell::mixed_dtypes, kOneDtype},
     {"scatter_add", Cell::mixed_dtypes, kOneDtype},
     {"conv1d", Cell::mixed_dtypes, kOneDtype},

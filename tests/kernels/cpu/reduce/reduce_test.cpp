@@ -17,6 +17,8 @@ void softmax_backward(const Context&, const View&, const View&, int64_t, const V
 void log_softmax_backward(const Context&, const View&, const View&, int64_t, const View&);
 void logsumexp(const Context&, const View&, int64_t, bool, const View&);
 void cumsum(const Context&, const View&, int64_t, bool, const View&);
+void others_of_rows(const Context&, const View&, Dims, const View&);
+void sum_of_products(const Context&, const View&, const View&, const View&);
 void argmax(const Context&, const View&, std::optional<int64_t>, bool, const View&);
 void argmin(const Context&, const View&, std::optional<int64_t>, bool, const View&);
 void max(const Context&, const View&, int64_t, bool, const View&, const View&);
@@ -289,6 +291,80 @@ TEST_P(EveryTarget, ColumnsOfNarrowTypesAreWidened) {
       sum(kContext, x.view, Dims(dims), false, result.view);
       SCOPED_TRACE(name(dtype));
       testing::expect_close(result.view, want, 0);
+    }
+  }
+}
+
+// With none, one and two zeros, infinities and elements whose products leave the dtype's range on their way.
+TEST_P(EveryTarget, ProductsOfOthersEqualLoops) {
+  for (int round = 0; round < 40; ++round) {
+    const DType dtype = random_floating();
+    const std::vector<int64_t> sizes = std::vector<std::vector<int64_t>>{
+        {3, 40}, {40, 3}, {1, 1}, {70, 5}, {5, 70}, {2, 33, 4}, {0, 3}, {3, 0}}[static_cast<size_t>(below(8))];
+    const Buffer x = random_view(sizes, dtype), result = testing::poisoned({x.view.sizes, x.view.sizes + x.view.ndim}, dtype);
+    for (int64_t i = 0; i < x.view.numel(); ++i) {
+      const double value = testing::load(x.view.data, dtype, i), large = dtype == DType::float16 ? 64 : 1e30;
+      const int64_t kind = below(60);
+      testing::store(x.view.data, dtype, i,
+                     kind == 0                     ? 0
+                     : kind == 1 && round % 3 == 0 ? kInfinity
+                     : kind < 6                    ? large
+                     : kind < 10                   ? 1 / large
+                                                   : 1 + value / 9);
+    }
+    const int64_t dim = below(x.view.ndim);
+    std::vector<Row> want;
+    for (const Row& row : rows_of(x.view, {dim})) {
+      want.emplace_back();
+      for (size_t i = 0; i < row.size(); ++i) {
+        long double product = 1;
+        for (size_t k = 0; k < row.size(); ++k) product *= k == i ? 1 : static_cast<long double>(row[k]);
+        want.back().push_back(static_cast<double>(product));
+      }
+    }
+    SCOPED_TRACE(::testing::Message() << name(dtype) << " sizes " << ::testing::PrintToString(sizes) << " dim " << dim);
+    others_of_rows(kContext, x.view, std::span(&dim, 1), result.view);
+    const Row got = testing::values(result.view), expected = along(x.view, dim, want);
+    for (size_t i = 0; i < got.size(); ++i) {
+      if (std::isnan(expected[i])) {
+        EXPECT_TRUE(std::isnan(got[i])) << i;
+        continue;
+      }
+      const Buffer rounded({1}, dtype);
+      testing::store(rounded.view.data, dtype, 0, expected[i]);
+      const double wanted = testing::values(rounded.view)[0], least = dtype == DType::float64   ? 1e-300
+                                                                      : dtype == DType::float16 ? 6e-5
+                                                                                                : 1e-37;
+      if (wanted == got[i]) continue;
+      EXPECT_NEAR(got[i], wanted, (dtype == DType::float64 ? 80 : 1) * rounding(dtype) * std::max(std::abs(wanted), least)) << i;
+    }
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(EveryTarget, SumsOfProductsEqualLoops) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16}) {
+    for (const int64_t n : {0, 1, 15, 100, 4097, 200'003}) {
+      const Buffer x = testing::random_normal({n}, dtype), y = testing::random_normal({n}, dtype),
+                   result = testing::poisoned({}, dtype);
+      const Row a = testing::values(x.view), b = testing::values(y.view);
+      double want = 0, magnitude = 1;
+      for (size_t i = 0; i < a.size(); ++i) want += a[i] * b[i], magnitude += std::abs(a[i] * b[i]);
+      sum_of_products(kContext, x.view, y.view, result.view);
+      SCOPED_TRACE(::testing::Message() << name(dtype) << " " << n);
+      testing::expect_close(result.view, {want}, dtype == DType::float64 ? 1e-14 : rounding(DType::float32),
+                            magnitude + std::abs(want) * rounding(dtype) / rounding(DType::float32));
+    }
+  }
+}
+
+TEST_P(EveryTarget, ANanOfHalvesWinsWhereverItStands) {
+  for (const int64_t at : {0, 17, 63, 64, 99}) {
+    const Buffer x = testing::random_normal({100}, DType::bfloat16), result = testing::poisoned({1}, DType::bfloat16);
+    testing::store(x.view.data, DType::bfloat16, at, std::nan(""));
+    for (const auto kernel : {sum, amax, amin}) {
+      kernel(kContext, x.view, std::nullopt, false, result.view);
+      EXPECT_TRUE(std::isnan(testing::values(result.view)[0])) << at;
     }
   }
 }
