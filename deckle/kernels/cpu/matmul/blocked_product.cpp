@@ -39,7 +39,8 @@ constexpr int64_t kLeastPackedRows = 64, kLeastReuse = 40;  // packing b pays fr
 template <typename T>
 constexpr int64_t kDepth = sizeof(T) == 4 ? 384 : 256;  // of K
 constexpr int64_t kStepDepth = 2048;
-constexpr int64_t kStepBytes = int64_t{4} << 20;  // of packed b
+constexpr int64_t kStepBytes = int64_t{4} << 20;    // of packed b
+constexpr int64_t kJoinedBytes = int64_t{8} << 20;  // of packed b of several items, of which each task reads one
 constexpr int64_t kTaskRows = 84;
 constexpr int64_t kTasks = 16;
 constexpr int64_t kGroupPanels = 4;          // of b, at least, of a task
@@ -150,7 +151,7 @@ class Multiplication {
                             }
                           });
     }
-    const int64_t joined = std::min(items, kStepBytes / bytes);
+    const int64_t joined = std::min(items, kJoinedBytes / bytes);
     if (steps.size() == 1 && joined > 1) {
       if (!in_place_) b_ = scratch.take<T>(joined * panels_ * panel_size(k_));
       for (int64_t item = 0; item < items; item += joined) multiply_items(item, std::min(joined, items - item), steps[0]);

@@ -214,12 +214,46 @@ bool multiply_typed(const Product& product) {
   return false;
 }
 
+/// results[r] = the sum over p < k of matrix[r row_stride + p k_stride] vector[p vector_stride], modulo 2^64: the matrix is read
+/// once, as it lies.
+void multiply_integer_vector(const int64_t* matrix, int64_t results, int64_t k, int64_t row_stride, int64_t k_stride,
+                             const int64_t* vector, int64_t vector_stride, int64_t* to) {
+  const auto at = [](const int64_t* from) { return static_cast<uint64_t>(*from); };
+  const bool along_results = row_stride == 1 && k_stride != 1;
+  const int64_t block = along_results ? kColumns : kRows, blocks = (results + block - 1) / block;
+  parallel_for(blocks, std::max<int64_t>(1, kRange / (block * k + 1)), [&](int64_t begin, int64_t end) {
+    uint64_t sums[kColumns];
+    for (int64_t first = begin * block; first < std::min(end * block, results); first += block) {
+      const int64_t count = std::min(block, results - first);
+      std::fill_n(sums, count, uint64_t{0});
+      const int64_t* const rows = matrix + first * row_stride;
+      if (along_results) {
+        for (int64_t p = 0; p < k; ++p) {
+          const uint64_t factor = at(vector + p * vector_stride);
+          for (int64_t r = 0; r < count; ++r) sums[r] += factor * at(rows + p * k_stride + r);
+        }
+      } else if (k_stride == 1 && vector_stride == 1) {
+        for (int64_t r = 0; r < count; ++r) {
+          for (int64_t p = 0; p < k; ++p) sums[r] += at(rows + r * row_stride + p) * at(vector + p);
+        }
+      } else {
+        for (int64_t r = 0; r < count; ++r) {
+          for (int64_t p = 0; p < k; ++p) sums[r] += at(rows + r * row_stride + p * k_stride) * at(vector + p * vector_stride);
+        }
+      }
+      for (int64_t r = 0; r < count; ++r) to[first + r] = static_cast<int64_t>(sums[r]);
+    }
+  });
+}
+
 }  // namespace
 
 void multiply_integers(const Matrix& a, const Matrix& b, int64_t* c) {
   constexpr int64_t kSide = 64;  // of a tile of c: a panel of b is packed for it, and stays in the second cache up to k = 1,024
   const int64_t m = a.rows, n = b.cols, k = a.cols, rows = (m + kSide - 1) / kSide, columns = (n + kSide - 1) / kSide;
   const Factors<int64_t> left(a), right(b);
+  if (n == 1) return multiply_integer_vector(left.data, m, k, left.row_stride, left.col_stride, right.data, right.row_stride, c);
+  if (m == 1) return multiply_integer_vector(right.data, n, k, right.col_stride, right.row_stride, left.data, left.col_stride, c);
   Sums<int64_t>* const sums = product_loops().integers;
   const int64_t multiplications = std::min(m, kSide) * std::min(n, kSide) * k + 1;
   parallel_for(rows * columns, std::max<int64_t>(1, kRange / multiplications), [&](int64_t begin, int64_t end) {

@@ -147,7 +147,8 @@ TEST_P(EveryDType, SmallLinearAddsTheBias) {
 }
 
 TEST(Mm, IntegersWrapAroundInEveryLayout) {
-  for (const Shape& shape : {Shape{1, 1, 1}, Shape{65, 130, 70}, Shape{5, 3, 0}, Shape{200, 7, 129}}) {
+  for (const Shape& shape : {Shape{1, 1, 1}, Shape{65, 130, 70}, Shape{5, 3, 0}, Shape{200, 7, 129}, Shape{2050, 1, 70},
+                             Shape{1, 2050, 33}, Shape{3, 1, 0}, Shape{1, 17, 500}}) {
     for (int left = 0; left < 4; ++left) {
       for (int right = 0; right < 4; ++right) {
         const Buffer a = operand(shape.m, shape.k, DType::int64, left), b = operand(shape.k, shape.n, DType::int64, right);
