@@ -207,20 +207,26 @@ TEST_P(EveryDType, BlocksOfEveryRemainderTakeEveryLayout) {
   }
 }
 
-TEST_P(EveryDType, BmmTakesMoreItemsThanOneStepHas) {
-  const int64_t batch = 90, m = 65, k = 130, n = 70;
-  const Buffer a = random_normal({batch, m, k}, GetParam()), b = random_normal({batch, n, k}, GetParam()).transposed(1, 2);
-  const Buffer c = poisoned({batch, m, n}, GetParam());
-  kernels::cpu::bmm({}, a.view, b.view, c.view);
-  const auto slice = [](const View& view, int64_t item) {
-    View matrix = view;
-    matrix.ndim = 2;
-    for (int dim = 0; dim < 2; ++dim) matrix.sizes[dim] = view.sizes[dim + 1], matrix.strides[dim] = view.strides[dim + 1];
-    matrix.data = static_cast<char*>(view.data) + item * view.strides[0] * item_size(view.dtype);
-    return matrix;
-  };
-  for (int64_t item = 0; item < batch; ++item)
-    expect_close(slice(c.view, item), naive(slice(a.view, item), slice(b.view, item)), tolerance(GetParam(), k));
+// A few items are packed together, many each by its task.
+TEST_P(EveryDType, BmmTakesFewItemsAndMany) {
+  for (const int64_t batch : {5, 40}) {
+    const int64_t m = 130, k = 70, n = 90;
+    const Buffer a = random_normal({batch, m, k}, GetParam()), b = random_normal({batch, n, k}, GetParam()).transposed(1, 2);
+    const auto slice = [](const View& view, int64_t item) {
+      View matrix = view;
+      matrix.ndim = 2;
+      for (int dim = 0; dim < 2; ++dim) matrix.sizes[dim] = view.sizes[dim + 1], matrix.strides[dim] = view.strides[dim + 1];
+      matrix.data = static_cast<char*>(view.data) + item * view.strides[0] * item_size(view.dtype);
+      return matrix;
+    };
+    testing::expect_same_for_thread_counts([&] {
+      Buffer c = poisoned({batch, m, n}, GetParam());
+      kernels::cpu::bmm({}, a.view, b.view, c.view);
+      for (int64_t item = 0; item < batch; ++item)
+        expect_close(slice(c.view, item), naive(slice(a.view, item), slice(b.view, item)), tolerance(GetParam(), k));
+      return testing::bytes(c);
+    });
+  }
 }
 
 TEST_P(EveryDType, BmmMultipliesEveryItemAndTakesBroadcastBatches) {
