@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "deckle/base/check.h"
+#include "deckle/base/parallel.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/cuda/uses.h"
 #include "deckle/core/tensor_impl.h"
@@ -201,6 +202,17 @@ Tensor empty(Ints sizes, DType dtype, Device device) try { return empty_raw(size
   rethrow_from("empty");
 }
 
+namespace {
+
+/// Large ones by several threads.
+void zero_host_bytes(char* memory, int64_t bytes) {
+  constexpr int64_t kPiece = 1 << 18;
+  parallel_for(bytes, kPiece,
+               [&](int64_t begin, int64_t end) { std::memset(memory + begin, 0, static_cast<size_t>(end - begin)); });
+}
+
+}  // namespace
+
 Tensor zeros_raw(IntSpan sizes, DType dtype, Device device) {
   Tensor result = empty_raw(sizes, dtype, device);
   const int64_t bytes = result.numel() * item_size(dtype);
@@ -208,7 +220,7 @@ Tensor zeros_raw(IntSpan sizes, DType dtype, Device device) {
   if (device.is_cuda())
     cuda::zero_bytes(address(result), device, bytes);
   else
-    std::memset(address(result), 0, static_cast<size_t>(bytes));
+    zero_host_bytes(static_cast<char*>(address(result)), bytes);
   return result;
 }
 

@@ -43,6 +43,12 @@ Tensor native::diagonal_backward(const Tensor& gradient, IntSpan sizes, int64_t 
 }
 
 Tensor native::flip(const Tensor& self, IntSpan dims) {
+  if (self.device().is_cpu()) {  // a copy that reads backwards, into the order of dims that self has in memory
+    Tensor result = native::is_permuted(self) ? native::empty_permuted(self, self.dtype())
+                                              : empty_raw(self.sizes(), self.dtype(), self.device());
+    native::copy_reversed(result, self, dims);
+    return result;
+  }
   const OnDevice there(self.device());
   Tensor result = dims.empty() ? native::clone(self) : self;
   for (const int64_t dim : dims) {

@@ -120,6 +120,19 @@ void copy_into(const Tensor& target, const Tensor& source) {
   copy_views(target, may_overlap(target, source) ? copy_as(source, source.dtype()) : source);
 }
 
+void copy_reversed(const Tensor& target, const Tensor& source, IntSpan dims) {
+  View from = dispatch::view(source);
+  auto* first = static_cast<char*>(from.data);
+  for (const int64_t given : dims) {
+    const auto dim = static_cast<size_t>(wrap_dim(given, source.sizes()));
+    if (source.dim() == 0 || source.numel() == 0) continue;
+    first += (from.sizes[dim] - 1) * from.strides[dim] * item_size(from.dtype);
+    from.strides[dim] = -from.strides[dim];
+  }
+  from.data = first;
+  if (target.numel() > 0) kernels::cpu::copy(Context{}, from, dispatch::view(target));
+}
+
 Tensor copy_as(const Tensor& source, DType dtype) {
   Tensor result = empty(source.sizes(), dtype, source.device());
   if (result.numel() > 0) copy_views(result, source);

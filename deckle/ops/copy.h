@@ -14,6 +14,9 @@ void check_writable(const Tensor& target);
 /// Writes `source`, broadcast and converted, over `target`; both of any strides, on any overlapping memory. Below autograd.
 void copy_into(const Tensor& target, const Tensor& source);
 
+/// The same with source's elements in reverse order along `dims`; of equal sizes, on different memory of a CPU.
+void copy_reversed(const Tensor& target, const Tensor& source, IntSpan dims);
+
 /// Writes `value` everywhere. Below autograd.
 void fill(const Tensor& target, const Scalar& value);
 

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 #include "deckle/core/from_data.h"
 #include "deckle/ops/generated/arrange.h"
 #include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/norm.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/random.h"
@@ -63,11 +65,25 @@ TEST(Layout, ReductionsOfPermutedTensorsAreThose) {
   near(sum(expand(slice(x, 1, 0, 1), x.sizes())), 14.0 * sum(slice(x, 1, 0, 1)));
 }
 
+TEST(Layout, MovedElementsOfPermutedOperandsAreThose) {
+  const Tensor x = permuted(), rows = contiguous(x), other = permute(randn({5, 4, 3}), {2, 1, 0});
+  const Tensor at = randint(0, 3, {3, 4, 5}), gaps = slice(permute(randn({4, 5, 6}), {2, 0, 1}), 0, 0, 3);
+  EXPECT_EQ(gather(x, 0, at).to_vector(), gather(rows, 0, at).to_vector());
+  EXPECT_EQ(scatter_add(x, 0, at, other).to_vector(), scatter_add(rows, 0, at, contiguous(other)).to_vector());
+  EXPECT_EQ(cat({x, other, gaps}, 1).to_vector(), cat({rows, contiguous(other), contiguous(gaps)}, 1).to_vector());
+  EXPECT_EQ(flip(gaps, {0, 2}).to_vector(), flip(contiguous(gaps), {2, 0}).to_vector());
+  EXPECT_EQ(flip(x, {0, 1, 2}).to_vector(), flip(rows, {-1, -2, -3}).to_vector());
+  EXPECT_EQ(flip(expand(slice(x, 1, 0, 1), x.sizes()), {1}).to_vector(),
+            contiguous(expand(slice(x, 1, 0, 1), x.sizes())).to_vector());
+}
+
 TEST(Layout, RepeatedElementsAreWrittenOut) {
   for (const int64_t times : {1, 2, 3, 15, 16, 100}) {
     for (const DType dtype : {DType::uint8, DType::bfloat16, DType::float32, DType::float64}) {
       const Tensor x = to(randint(0, 100, {3, 70}), dtype), each = repeat_interleave(x, times, 1),
                    rows = contiguous(expand(unsqueeze(x, -1), {3, 70, times}));
+      const Tensor turned = transpose(contiguous(transpose(x, 0, 1)), 0, 1);
+      EXPECT_EQ(repeat_interleave(turned, times, 1).to_vector(), each.to_vector());
       const Values values = x.to_vector(), repeated = each.to_vector();
       ASSERT_EQ(repeated.size(), values.size() * static_cast<size_t>(times));
       for (size_t i = 0; i < repeated.size(); ++i) ASSERT_EQ(repeated[i], values[i / static_cast<size_t>(times)]);

@@ -1,14 +1,12 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <limits>
-#include <type_traits>
 
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/index/row_shape.h"
+#include "deckle/kernels/cpu/simd/within.h"
 
 namespace deckle::kernels::cpu::indexing {
 
@@ -23,11 +21,7 @@ inline void check_index(int64_t index, int64_t size) {
 /// Checks a run of indices without a branch for each.
 template <typename Index>
 void check_run(const Index* indices, int64_t count, int64_t size) {
-  using Bits = std::make_unsigned_t<Index>;
-  const auto last = static_cast<Bits>(std::min<int64_t>(size - 1, std::numeric_limits<Index>::max()));
-  Bits outside = 0;  // the sign bit says that one was negative, or larger than the last
-  for (int64_t i = 0; i < count; ++i) outside |= static_cast<Bits>(indices[i]) | (last - static_cast<Bits>(indices[i]));
-  if (static_cast<Index>(outside) >= 0) [[likely]]
+  if (simd::all_within(indices, count, size)) [[likely]]
     return;
   for (int64_t i = 0; i < count; ++i) check_index(static_cast<int64_t>(indices[i]), size);
 }

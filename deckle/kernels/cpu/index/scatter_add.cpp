@@ -3,6 +3,10 @@
 // A lane (all dims but `dim`) belongs to one thread, which adds in float64 (integers: int64) in ascending order: bit-equal for
 // any number of threads. Lanes that lie side by side in memory are taken up to 64 at a time; along the last dim there are none,
 // and the sums of one lane stay in L1.
+//
+// [1024, 1024] of float32, two threads of an Emerald Rapids, us:                along the last dim   the first
+//   elements widened and rounded one by one                                              921             2,944
+//   in vectors; rows of indices fetched beforehand                                       706             1,689
 
 #include <algorithm>
 
@@ -21,6 +25,7 @@ namespace {
 constexpr int64_t kLine = 8, kMaxBlock = 64;  // lanes taken together: a cache line of int64 indices and more
 constexpr int64_t kSums = 1 << 14;            // 128 KiB of sums stay in L2
 constexpr int64_t kFew = 2;                   // as few indices: one for this many elements of a lane
+constexpr int64_t kAhead = 8;                 // rows of indices that are fetched beforehand
 constexpr int64_t kMaxSums = 1 << 17;         // 1 MiB per thread, unless a single lane is longer
 
 int64_t lanes_together(int64_t side, int64_t rows) {
@@ -51,12 +56,22 @@ void for_elements(const Block& block, const Body& body) {
 template <typename Index, typename Body>
 void for_indices(const Block& block, const Index* indices, const Body& body) {
   if (block.width == 1 && block.index_stride == 1 && block.src_stride == 1) {
-    for (int64_t i = 0; i < block.length; ++i) body(block.src + i, indices[block.index + i], indices[block.index + i]);
+    for (int64_t i = 0; i < block.length; ++i) {
+      const auto row = static_cast<int64_t>(indices[block.index + i]);
+      check_index(row, block.rows);
+      body(block.src + i, row, row);
+    }
     return;
   }
   for (int64_t i = 0; i < block.length; ++i) {
+    const Index* const rows = indices + block.index + i * block.index_stride;
+    if (block.width > 1) {  // rows lie apart, often each on a page of its own: no prefetcher follows
+      __builtin_prefetch(rows + kAhead * block.index_stride);
+      __builtin_prefetch(rows + kAhead * block.index_stride + kLine);
+    }
     for (int64_t lane = 0; lane < block.width; ++lane) {
-      const auto row = static_cast<int64_t>(indices[block.index + i * block.index_stride + lane]);
+      const auto row = static_cast<int64_t>(rows[lane]);
+      check_index(row, block.rows);
       body(block.src + i * block.src_stride + lane, row, row * block.width + lane);
     }
   }
@@ -65,15 +80,18 @@ void for_indices(const Block& block, const Index* indices, const Body& body) {
 /// Sums of all elements of the block.
 template <typename T, typename Index>
 void add_all(const Block& block, const T* start, const Index* indices, const T* added, SumOf<T>* sums, T* to) {
-  if (start != nullptr)
-    for_elements(block, [=](int64_t at, int64_t k) { sums[k] = static_cast<SumOf<T>>(start[at]); });
-  else
+  const bool run = block.width == 1 && block.stride == 1;
+  if (start == nullptr)
     std::fill_n(sums, block.rows * block.width, SumOf<T>{0});
-  for_indices(block, indices, [=, rows = block.rows](int64_t from, int64_t row, int64_t k) {
-    check_index(row, rows);
-    sums[k] += static_cast<SumOf<T>>(added[from]);
-  });
-  for_elements(block, [=](int64_t at, int64_t k) { to[at] = round_sum<T>(sums[k]); });
+  else if (run)
+    widen_run(start + block.result, block.rows, sums);
+  else
+    for_elements(block, [=](int64_t at, int64_t k) { sums[k] = static_cast<SumOf<T>>(start[at]); });
+  for_indices(block, indices, [=](int64_t from, int64_t, int64_t k) { sums[k] += static_cast<SumOf<T>>(added[from]); });
+  if (run)
+    round_run(sums, block.rows, to + block.result);
+  else
+    for_elements(block, [=](int64_t at, int64_t k) { to[at] = round_sum<T>(sums[k]); });
 }
 
 /// The same where few elements are added to: only their sums are taken.
@@ -84,10 +102,7 @@ void add_few(const Block& block, const T* start, const Index* indices, const T* 
   else
     for_elements(block, [=](int64_t at, int64_t) { to[at] = T{}; });
   const auto place = [=](int64_t row, int64_t k) { return block.result + row * block.stride + k - row * block.width; };
-  for_indices(block, indices, [=](int64_t, int64_t row, int64_t k) {
-    check_index(row, block.rows);
-    sums[k] = static_cast<SumOf<T>>(to[place(row, k)]);
-  });
+  for_indices(block, indices, [=](int64_t, int64_t row, int64_t k) { sums[k] = static_cast<SumOf<T>>(to[place(row, k)]); });
   for_indices(block, indices, [=](int64_t from, int64_t, int64_t k) { sums[k] += static_cast<SumOf<T>>(added[from]); });
   for_indices(block, indices, [=](int64_t, int64_t row, int64_t k) { to[place(row, k)] = round_sum<T>(sums[k]); });
 }
