@@ -98,6 +98,10 @@ __device__ __forceinline__ void with_features(const ForwardArguments& args, Forw
     body(ForwardScores<Config, FeatureSet::bias>(args, shared, item, warpgroup));
   } else if (args.scores.set == FeatureSet::dropout) {
     body(ForwardScores<Config, FeatureSet::dropout>(args, shared, item, warpgroup));
+  } else if (args.scores.set == FeatureSet::cap) {
+    body(ForwardScores<Config, FeatureSet::cap>(args, shared, item, warpgroup));
+  } else if (args.scores.set == FeatureSet::slopes) {
+    body(ForwardScores<Config, FeatureSet::slopes>(args, shared, item, warpgroup));
   } else {
     body(ForwardScores<Config, FeatureSet::any>(args, shared, item, warpgroup));
   }

@@ -77,6 +77,13 @@ void make_forward_walks(const CudaAttentionProblem& problem, cudaStream_t stream
   make_tile_walks(problem, Side::queries, walks_of<Config>(problem), stream);
 }
 
+inline FeatureSet feature_set(const CudaAttentionProblem& problem) {
+  const bool bias = problem.bias.data != nullptr, drops = problem.dropout.threshold != 0, cap = problem.soft_cap != 0,
+             slopes = problem.slopes != nullptr;
+  if (bias + drops + cap + slopes != 1 || problem.table != nullptr || has_walks(problem)) return FeatureSet::any;
+  return bias ? FeatureSet::bias : drops ? FeatureSet::dropout : cap ? FeatureSet::cap : FeatureSet::slopes;
+}
+
 template <class Config>
 ForwardArguments forward_arguments(const CudaAttentionProblem& problem) {
   constexpr int kSharedBytes = sizeof(ForwardStorage<Config>);
@@ -97,9 +104,7 @@ ForwardArguments forward_arguments(const CudaAttentionProblem& problem) {
     args.scores.change =
         problem.soft_cap != 0 || problem.slopes != nullptr || problem.bias.data != nullptr || problem.table != nullptr;
     args.scores.wide_bias = problem.bias.data != nullptr;
-    const bool plain = problem.soft_cap == 0 && problem.slopes == nullptr && problem.table == nullptr && !has_walks(problem);
-    const bool drops = problem.dropout.threshold != 0;
-    args.scores.set = !plain || args.scores.wide_bias == drops ? FeatureSet::any : drops ? FeatureSet::dropout : FeatureSet::bias;
+    args.scores.set = feature_set(problem);
     args.scores.walks = walks_of<Config>(problem);
     if (args.scores.change) {
       args.problem.scale_log2 = 1.4426950408889634f;

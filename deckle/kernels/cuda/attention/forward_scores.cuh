@@ -14,6 +14,7 @@ template <class Config, FeatureSet set>
 class ForwardScores {
   static constexpr bool kAny = set == FeatureSet::any, kBias = kAny || set == FeatureSet::bias,
                         kDropout = kAny || set == FeatureSet::dropout;
+  static constexpr bool kCap = set == FeatureSet::cap, kSlopes = set == FeatureSet::slopes;
   static constexpr int N = Config::keys;
   static_assert(N % 32 == 0);
   using Bias = BiasTile<Config>;
@@ -26,6 +27,7 @@ class ForwardScores {
       bias_ = arch::shared_address(shared.bias[threadIdx.x / 32]);
       if constexpr (!kAny) wide_ = wide();
     }
+    if constexpr (kSlopes) slope_ = -args.scores.features.slopes[item.head];
   }
 
   struct Place {
@@ -111,6 +113,8 @@ class ForwardScores {
 
   /// Scores from products, in natural units.
   __device__ __forceinline__ void apply(float (&scores)[N / 2], int j) {
+    if constexpr (kCap) return cap(scores);
+    if constexpr (kSlopes) return add_slopes(scores, j);
     if (!kBias || (kAny && !args_.scores.change)) return;
     if (!kAny) {
       for_biases([&](int i, const float2& pair) {
@@ -186,13 +190,20 @@ class ForwardScores {
   __device__ static constexpr float further(int i) {
     return static_cast<float>(8 * ((i >> 1) & 1)) - static_cast<float>(8 * (i >> 2) + (i & 1));
   }
+  /// Scores from products: cap tanh(x) = cap - 2 cap / (1 + e^(2 x)), of either sign.
   __device__ __forceinline__ void cap(float (&scores)[N / 2]) const {
     const portable::ScoreFeatures& features = args_.scores.features;
+    const float cap = features.cap, twice = -2.0f * cap;
+    const float scale = (kAny ? 1.0f : features.scale) * features.inverse_cap * 2.8853900817779268f;
 #pragma unroll
-    for (float& score : scores) {  // tanh |x| = 1 - 2 / (1 + e^(2 |x|))
-      const float x = score * features.inverse_cap, e = arch::exp2(fabsf(x) * 2.8853900817779268f);
-      score = features.cap * copysignf(fmaf(-2.0f, arch::reciprocal(1.0f + e), 1.0f), x);
-    }
+    for (float& score : scores) score = fmaf(twice, arch::reciprocal(1.0f + arch::exp2(score * scale)), cap);
+  }
+  __device__ __forceinline__ void add_slopes(float (&scores)[N / 2], int j) const {
+    const int offset = args_.problem.mask.bottom_right ? item_.keys - item_.queries : 0;
+    const float scale = args_.scores.features.scale;
+    const auto distance = static_cast<float>(row_ + offset - j * N - tile::accumulator_column(threadIdx.x));  // of accumulator 0
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) scores[i] = fmaf(slope_, fabsf(distance + further(i)), scores[i] * scale);
   }
 
   const ForwardArguments& args_;
@@ -201,6 +212,7 @@ class ForwardScores {
   portable::KeptFlags<N> kept_;
   const uint16_t* wide_;
   uint32_t bias_;  // this warp's part of a tile of it
+  float slope_;
 };
 
 }  // namespace deckle::kernels::cuda::attention

@@ -26,7 +26,7 @@ struct ForwardSplit {
 };
 
 /// What scored instances have a loop of its own for: one feature alone.
-enum class FeatureSet : int32_t { bias, dropout, any };
+enum class FeatureSet : int32_t { bias, dropout, cap, slopes, any };
 
 /// Of scored instances.
 struct ForwardScoring {
