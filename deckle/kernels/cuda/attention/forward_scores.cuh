@@ -14,6 +14,7 @@ template <class Config, FeatureSet set>
 class ForwardScores {
   static constexpr bool kAny = set == FeatureSet::any, kBias = kAny || set == FeatureSet::bias,
                         kDropout = kAny || set == FeatureSet::dropout;
+  static constexpr bool kHolds = !kAny && Config::warpgroups < 4;  // registers are few
   static constexpr bool kCap = set == FeatureSet::cap, kSlopes = set == FeatureSet::slopes;
   static constexpr int N = Config::keys;
   static_assert(N % 32 == 0);
@@ -25,7 +26,7 @@ class ForwardScores {
       : args_(args), item_(item), row_(item.first_row + 64 * warpgroup + tile::accumulator_row(threadIdx.x % 128)) {
     if constexpr (kBias) {
       bias_ = arch::shared_address(shared.bias[threadIdx.x / 32]);
-      if constexpr (!kAny) wide_ = wide();
+      if constexpr (kHolds) wide_ = wide();
     }
     if constexpr (kSlopes) slope_ = -args.scores.features.slopes[item.head];
   }
@@ -85,15 +86,16 @@ class ForwardScores {
     if (!kBias || (kAny && !args_.scores.wide_bias)) return;
     if (j < 0) return;
     // Four lanes copy 32 columns of a row.
-    const int lane = threadIdx.x % 32, column = j * N + 8 * (lane % 4);
+    const int lane = threadIdx.x % 32, queries = item_.queries - row_, keys = item_.keys - j * N - 8 * (lane % 4);
+    const int64_t eight_rows = 8 * args_.scores.features.bias.row_stride;
+    const uint16_t* from = (kHolds ? wide_ : wide()) + j * N;
     __syncwarp();  // all have read the tile before
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const uint16_t* const from = (kAny ? wide() : wide_) + 8 * h * args_.scores.features.bias.row_stride + j * N;
+    for (int h = 0; h < 2; ++h, from += eight_rows) {
 #pragma unroll
       for (int m = 0; m < N / 32; ++m) {
         arch::copy_async(bias_ + (lane / 4 + 8 * h) * Bias::row_bytes + lane % 4 * 16 + 64 * m, from + 32 * m,
-                         row_ + 8 * h < item_.queries && column + 32 * m < item_.keys);
+                         queries > 8 * h && keys > 32 * m);
       }
     }
     arch::commit_copies();
@@ -108,6 +110,11 @@ class ForwardScores {
       dropout.flags<true>(flags, row_ & ~15, j * N + 32 * m);
       kept_.add(2 * m, flags[0]);
       kept_.add(2 * m + 1, flags[1]);
+    }
+    if constexpr (kAny) {
+      const uint32_t parked = parking();
+#pragma unroll
+      for (int i = 0; i < kept_.words; ++i) arch::store_shared_word(parked + 4 * i, kept_.word[i]);
     }
   }
 
@@ -153,8 +160,13 @@ class ForwardScores {
   }
 
   /// Packed weights without those that are dropped.
-  __device__ __forceinline__ void drop(uint32_t (&p)[N / 4]) const {
+  __device__ __forceinline__ void drop(uint32_t (&p)[N / 4]) {
     if (!kDropout || (kAny && args_.scores.features.threshold == 0)) return;
+    if constexpr (kAny) {
+      const uint32_t parked = parking();
+#pragma unroll
+      for (int i = 0; i < kept_.words; ++i) kept_.word[i] = arch::load_shared_word(parked + 4 * i);
+    }
 #pragma unroll
     for (int m = 0; m < N / 16; ++m) {
       const uint32_t even = kept_.at(m, 0), odd = kept_.at(m, 1);
@@ -166,6 +178,13 @@ class ForwardScores {
   }
 
  private:
+  /// Where all features together keep this lane's flags of dropout while scores change, for their registers: beside the tile of
+  /// the bias, whose rows are 16 bytes apart.
+  __device__ __forceinline__ uint32_t parking() const {
+    static_assert(sizeof(kept_) <= 8);
+    const uint32_t lane = threadIdx.x % 32;
+    return bias_ + lane / 2 * Bias::row_bytes + 2 * N + 8 * (lane % 2);
+  }
   /// body(number of the first score, biases of it and the next) for each pair of this thread's scores.
   template <typename Body>
   __device__ __forceinline__ void for_biases(const Body& body) {
