@@ -77,13 +77,6 @@ void make_forward_walks(const CudaAttentionProblem& problem, cudaStream_t stream
   make_tile_walks(problem, Side::queries, walks_of<Config>(problem), stream);
 }
 
-inline FeatureSet feature_set(const CudaAttentionProblem& problem) {
-  const bool bias = problem.bias.data != nullptr, drops = problem.dropout.threshold != 0, cap = problem.soft_cap != 0,
-             slopes = problem.slopes != nullptr;
-  if (bias + drops + cap + slopes != 1 || problem.table != nullptr || has_walks(problem)) return FeatureSet::any;
-  return bias ? FeatureSet::bias : drops ? FeatureSet::dropout : cap ? FeatureSet::cap : FeatureSet::slopes;
-}
-
 template <class Config>
 ForwardArguments forward_arguments(const CudaAttentionProblem& problem) {
   constexpr int kSharedBytes = sizeof(ForwardStorage<Config>);

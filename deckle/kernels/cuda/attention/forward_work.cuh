@@ -2,6 +2,7 @@
 // draws them and streams their tiles.
 #pragma once
 
+#include "deckle/kernels/cuda/attention/feature_set.cuh"
 #include "deckle/kernels/cuda/attention/portable_scores.cuh"
 #include "deckle/kernels/cuda/attention/problem.cuh"
 #include "deckle/kernels/cuda/attention/softmax.cuh"
@@ -24,9 +25,6 @@ struct ForwardSplit {
   float4* partial;
   int* arrivals;  // zeros; one per (cut item, warp)
 };
-
-/// What scored instances have a loop of its own for: one feature alone.
-enum class FeatureSet : int32_t { bias, dropout, cap, slopes, any };
 
 /// Of scored instances.
 struct ForwardScoring {

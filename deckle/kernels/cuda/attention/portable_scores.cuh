@@ -12,6 +12,13 @@
 #include "deckle/kernels/cuda/arch/warp.cuh"
 #include "deckle/kernels/cuda/attention/planes.cuh"
 
+namespace deckle::kernels::cuda::attention {
+
+/// What Hopper's kernels have a loop of its own for: one feature alone.
+enum class FeatureSet : int32_t { bias, dropout, cap, slopes, any };
+
+}  // namespace deckle::kernels::cuda::attention
+
 namespace deckle::kernels::cuda::attention::portable {
 
 using arch::Element;
