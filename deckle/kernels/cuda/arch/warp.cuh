@@ -94,6 +94,13 @@ __device__ __forceinline__ float reciprocal(float x) {
   return y;
 }
 
+/// The smaller one; NaN if either is.
+__device__ __forceinline__ float min_or_nan(float a, float b) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+
 /// log2(x), 1 ulp of the result above |log2 x| = 1; log2(0) = -inf.
 __device__ __forceinline__ float log2(float x) {
   float y;

@@ -27,6 +27,8 @@
 // of a warpgroup; tensor maps that clip at a sequence's end (tile/tensor_map.h).
 #pragma once
 
+#include <type_traits>
+
 #include "deckle/kernels/cuda/attention/forward_scores.cuh"
 #include "deckle/kernels/cuda/attention/forward_store.cuh"
 #include "deckle/kernels/cuda/attention/forward_work.cuh"
@@ -74,6 +76,7 @@ __device__ __forceinline__ void mask_tile(const DeviceProblem& problem, const Fo
 
 /// Of an instance that has none.
 struct NoFeatures {
+  static constexpr bool kMixesScores = false;
   struct Place {
     int tile;
   };
@@ -165,6 +168,12 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
     };
     const auto edge = [&](int j) { return j < range.inner_begin || j >= range.inner_end; };
     const auto walk = [&](auto&& features) {
+      const auto apply = [&](int tile, float(&scores)[N / 2]) {
+        if constexpr (std::remove_cvref_t<decltype(features)>::kMixesScores) {
+          if (edge(tile)) mask_tile<Config>(problem, item, warpgroup, tile, scores);
+        }
+        features.apply(scores, tile);
+      };
       const auto fetch = [&](int j) { features.fetch(j >= range.begin ? features.at(j).tile : -1); };
       int j = arch::uniform(item.tile_end) - 1;
       const int last = arch::uniform(item.tile_begin);
@@ -183,7 +192,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
           scores_under_way.wait();
           arch::release_tile(shared.k_empty[kv.slot]);
 
-          features.apply(scores, at.tile);
+          apply(at.tile, scores);
           fetch(j - 1);
           if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
           features.mask(scores, at);
@@ -205,7 +214,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
           features.draw(at.tile);
           scores_under_way.wait();
           arch::release_tile(shared.k_empty[kv.slot]);
-          features.apply(scores, at.tile);
+          apply(at.tile, scores);
           fetch(j - 1);
           if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
           features.mask(scores, at);
@@ -227,7 +236,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
           scores_under_way.template wait<1>();
           arch::release_tile(shared.k_empty[kv.slot]);
 
-          features.apply(scores, at.tile);
+          apply(at.tile, scores);
           fetch(j - 1);
           if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
           features.mask(scores, at);

@@ -81,6 +81,9 @@ class ForwardScores {
     }
   }
 
+  /// Whether what a masked score holds may reach another one: a tile with an edge is then masked before `apply` as well.
+  static constexpr bool kMixesScores = kCap;
+
   /// Before the first tile, and after each for the next one; -1: there is none.
   __device__ __forceinline__ void fetch(int j) {
     if (!kBias || (kAny && !args_.scores.wide_bias)) return;
@@ -209,13 +212,33 @@ class ForwardScores {
   __device__ static constexpr float further(int i) {
     return static_cast<float>(8 * ((i >> 1) & 1)) - static_cast<float>(8 * (i >> 2) + (i & 1));
   }
-  /// Scores from products: cap tanh(x) = cap - 2 cap / (1 + e^(2 x)), of either sign.
+  /// Scores from products: cap tanh(x) = cap - 2 cap / (1 + e^(2 x)), of either sign. Two exponentials and a reciprocal a score
+  /// would keep that unit busy for three times as long as the products of D = 64 take, so four scores of a row share a
+  /// reciprocal: of the product of their denominators, which stay below 2^30, where tanh is 1. A NaN is one of all four, which
+  /// are masked before, too, where the tile holds an edge.
   __device__ __forceinline__ void cap(float (&scores)[N / 2]) const {
     const portable::ScoreFeatures& features = args_.scores.features;
     const float cap = features.cap, twice = -2.0f * cap;
     const float scale = (kAny ? 1.0f : features.scale) * features.inverse_cap * 2.8853900817779268f;
+    if constexpr (kAny) {
 #pragma unroll
-    for (float& score : scores) score = fmaf(twice, arch::reciprocal(1.0f + arch::exp2(score * scale)), cap);
+      for (float& score : scores) score = fmaf(twice, arch::reciprocal(1.0f + arch::exp2(score * scale)), cap);
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < N / 2; i += 8) {
+#pragma unroll
+      for (int h = 0; h < 4; h += 2) {
+        float* const s = scores + i + h;
+        const auto denominator = [&](float score) { return 1.0f + arch::exp2(arch::min_or_nan(score * scale, 30.0f)); };
+        const float a = denominator(s[0]), b = denominator(s[1]), c = denominator(s[4]), d = denominator(s[5]);
+        const float ab = a * b, cd = c * d, all = twice * arch::reciprocal(ab * cd), of_ab = all * cd, of_cd = all * ab;
+        s[0] = fmaf(of_ab, b, cap);
+        s[1] = fmaf(of_ab, a, cap);
+        s[4] = fmaf(of_cd, d, cap);
+        s[5] = fmaf(of_cd, c, cap);
+      }
+    }
   }
   __device__ __forceinline__ void add_slopes(float (&scores)[N / 2], int j) const {
     const int offset = args_.problem.mask.bottom_right ? item_.keys - item_.queries : 0;
