@@ -28,6 +28,7 @@ class ForwardScores {
       bias_ = arch::shared_address(shared.bias[threadIdx.x / 32]);
       if constexpr (kHolds) wide_ = wide();
     }
+    if constexpr (set == FeatureSet::dropout) generator_ = walked_generator();
     if constexpr (kSlopes) slope_ = -args.scores.features.slopes[item.head];
   }
 
@@ -106,13 +107,14 @@ class ForwardScores {
 
   __device__ __forceinline__ void draw(int j) {
     if (!kDropout || (kAny && args_.scores.features.threshold == 0)) return;
-    const portable::Dropout dropout(args_.scores.features, item_.sequence, item_.head);
+    const portable::ScoreFeatures& features = args_.scores.features;
+    const uint32_t first = j * (N / 16) + (threadIdx.x >> 2 & 1) + features.first_column_block;
+    const portable::WalkedPhilox generator = kAny ? walked_generator() : generator_;
 #pragma unroll
     for (int m = 0; m < N / 32; ++m) {
-      uint32_t flags[2];
-      dropout.flags<true>(flags, row_ & ~15, j * N + 32 * m);
-      kept_.add(2 * m, flags[0]);
-      kept_.add(2 * m + 1, flags[1]);
+      uint32_t w[4];
+      generator.draw(w, first + 2 * m);
+      kept_.add_pair(m, portable::Dropout::pair_flags<true>(w, features.complement));
     }
     if constexpr (kAny) {
       const uint32_t parked = parking();
@@ -172,7 +174,7 @@ class ForwardScores {
     }
 #pragma unroll
     for (int m = 0; m < N / 16; ++m) {
-      const uint32_t even = kept_.at(m, 0), odd = kept_.at(m, 1);
+      const uint32_t even = kept_.at_pair(m, 0), odd = kept_.at_pair(m, 1);
       p[4 * m] &= arch::permute_bytes<0xcc88>(even, odd);
       p[4 * m + 1] &= arch::permute_bytes<0xdd99>(even, odd);
       p[4 * m + 2] &= arch::permute_bytes<0xeeaa>(even, odd);
@@ -181,6 +183,15 @@ class ForwardScores {
   }
 
  private:
+  /// Of this warp's 16 rows and the pair of them that this lane's call is of; see Dropout::flags.
+  __device__ __forceinline__ portable::WalkedPhilox walked_generator() const {
+    const portable::ScoreFeatures& features = args_.scores.features;
+    const uint32_t lane = threadIdx.x % 32;
+    const bool made = features.made_key != nullptr;
+    return {row_ / 16 + features.first_row_block, (item_.head + features.first_head) << 4 | lane / 8 << 2 | lane % 4,
+            item_.sequence + features.first_sequence, made ? features.made_key[0] : features.key[0],
+            made ? features.made_key[1] : features.key[1]};
+  }
   /// Where all features together keep this lane's flags of dropout while scores change, for their registers: beside the tile of
   /// the bias, whose rows are 16 bytes apart.
   __device__ __forceinline__ uint32_t parking() const {
@@ -252,6 +263,7 @@ class ForwardScores {
   const ForwardItem& item_;
   int row_;
   portable::KeptFlags<N> kept_;
+  portable::WalkedPhilox generator_;
   const uint16_t* wide_;
   uint32_t bias_;  // this warp's part of a tile of it
   float slope_;
