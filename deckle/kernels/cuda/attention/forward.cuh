@@ -82,6 +82,7 @@ struct NoFeatures {
   };
   __device__ __forceinline__ Place at(int place) const { return {place}; }
   __device__ __forceinline__ void fetch(int) {}
+  __device__ __forceinline__ void prepare(const Place&) {}
   template <class Scores>
   __device__ __forceinline__ void mask(Scores&, const Place&) {}
   __device__ __forceinline__ void draw(int) {}
@@ -187,6 +188,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
           float scores[N / 2], rescale[2];
           uint32_t p[N / 4];
           const auto at = features.at(j);
+          features.prepare(at);
           const auto scores_under_way = issue_scores(scores);
           features.draw(at.tile);
           scores_under_way.wait();
@@ -210,6 +212,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         {
           float scores[N / 2], rescale[2];
           const auto at = features.at(j);
+          features.prepare(at);
           const auto scores_under_way = issue_scores(scores);
           features.draw(at.tile);
           scores_under_way.wait();
@@ -230,6 +233,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
           float scores[N / 2], rescale[2];
           tile::settle(out, p);
           const auto at = features.at(j);
+          features.prepare(at);
           const auto scores_under_way = issue_scores(scores);
           const auto out_under_way = issue_out(p, v);
           features.draw(at.tile);

@@ -44,9 +44,12 @@ class ForwardScores {
     return {visit.tile, visit.partial()};
   }
 
-  /// -inf where a mask of ranges or of bytes forbids.
-  __device__ __forceinline__ void mask(float (&scores)[N / 2], const Place& at) const {
-    if (!kAny || !at.partial) return;
+  /// Before a tile's products are issued, for the registers that these take: where all features are together, what its masks of
+  /// ranges and of bytes allow and what dropout keeps of it, to this lane's words beside the tile of the bias.
+  __device__ __forceinline__ void prepare(const Place& at) {
+    if constexpr (!kAny) return;
+    draw_kept(at.tile);
+    if (!at.partial) return;
     const int first = at.tile * N + tile::accumulator_column(threadIdx.x);
     const portable::ScoreFeatures& features = args_.scores.features;
     const Sequences& sequences = args_.problem.queries;
@@ -74,6 +77,16 @@ class ForwardScores {
           if (bytes.at(row, key) == 0) allowed &= ~(1u << i);
         }
       }
+      arch::store_shared_word(parking() + 8 + 4 * h, allowed);
+    }
+  }
+
+  /// -inf where a mask of ranges or of bytes forbids.
+  __device__ __forceinline__ void mask(float (&scores)[N / 2], const Place& at) const {
+    if (!kAny || !at.partial) return;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const uint32_t allowed = arch::load_shared_word(parking() + 8 + 4 * h);
 #pragma unroll
       for (int i = 0; i < N / 4; ++i) {
         float& score = scores[4 * (i / 2) + 2 * h + i % 2];
@@ -106,6 +119,10 @@ class ForwardScores {
   }
 
   __device__ __forceinline__ void draw(int j) {
+    if constexpr (!kAny) draw_kept(j);
+  }
+
+  __device__ __forceinline__ void draw_kept(int j) {
     if (!kDropout || (kAny && args_.scores.features.threshold == 0)) return;
     const portable::ScoreFeatures& features = args_.scores.features;
     const uint32_t first = j * (N / 16) + (threadIdx.x >> 2 & 1) + features.first_column_block;
@@ -197,7 +214,7 @@ class ForwardScores {
   __device__ __forceinline__ uint32_t parking() const {
     static_assert(sizeof(kept_) <= 8);
     const uint32_t lane = threadIdx.x % 32;
-    return bias_ + lane / 2 * Bias::row_bytes + 2 * N + 8 * (lane % 2);
+    return bias_ + lane / 2 * Bias::row_bytes + 2 * N + 16 * (lane % 2);
   }
   /// body(number of the first score, biases of it and the next) for each pair of this thread's scores.
   template <typename Body>

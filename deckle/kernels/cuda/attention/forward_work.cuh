@@ -91,7 +91,7 @@ template <class Config>
 struct BiasTile {};
 template <class Config>
 requires Config::scored struct BiasTile<Config> {
-  static constexpr int row_bytes = 2 * Config::keys + 16;
+  static constexpr int row_bytes = 2 * Config::keys + 48;
   alignas(1024) unsigned char bias[4 * Config::warpgroups][16 * row_bytes];
 };
 
