@@ -221,6 +221,23 @@ TEST_P(AttentionForwardFeatures, MatchTheReference) {
 // Few query rows on many keys.
 class AttentionDecode : public AttentionTest {};
 
+// Kernels may compute scores together that a mask parts.
+TEST_P(AttentionForwardFeatures, KeepNonFiniteKeysBehindTheMask) {
+  constexpr int kRows = 300, kFinite = 203;
+  for (const float soft_cap : {0.0f, 5.0f}) {
+    CaseOptions o = dense(1, kRows, kRows, kCausalTopLeft);
+    o.soft_cap = soft_cap;
+    o.slopes = soft_cap == 0;
+    AttentionCase c(o);
+    c.forward();
+    const CaseTensor clean = c.out.copy();
+    fill_words(c.k.view, kFinite, kRows - kFinite, c.k.heads, c.k.columns, 0x7fff);
+    c.forward();
+    EXPECT_EQ(count_different(c.out.view, clean.view, 0, kFinite, c.out.heads, c.out.columns), 0u) << describe(o);
+    EXPECT_GT(different(c.out, clean), 0u);
+  }
+}
+
 TEST_P(AttentionDecode, MatchesForEveryLength) {
   for (const int keys : {0, 1, 15, 16, 17, 63, 64, 65, 255, 257, 1000, 4097}) {
     CaseOptions o = dense(3, 1, keys);

@@ -94,6 +94,13 @@ __device__ __forceinline__ float reciprocal(float x) {
   return y;
 }
 
+/// The smaller one; NaN if either is.
+__device__ __forceinline__ float min_or_nan(float a, float b) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+
 /// log2(x), 1 ulp of the result above |log2 x| = 1; log2(0) = -inf.
 __device__ __forceinline__ float log2(float x) {
   float y;
@@ -144,6 +151,16 @@ __device__ __forceinline__ float2 load_shared_pair(uint32_t address) {
   float2 v;
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(address) : "memory");
   return v;
+}
+
+__device__ __forceinline__ uint32_t load_shared_word(uint32_t address) {
+  uint32_t word;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(address) : "memory");
+  return word;
+}
+
+__device__ __forceinline__ void store_shared_word(uint32_t address, uint32_t word) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(word) : "memory");
 }
 
 __device__ __forceinline__ float4 load_shared_quad(uint32_t address) {

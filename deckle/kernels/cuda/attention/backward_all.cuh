@@ -113,6 +113,9 @@ __device__ __forceinline__ void hand_on(int warpgroup) {
   }
 }
 
+template <FeatureSet set>
+using Set = std::integral_constant<FeatureSet, set>;
+
 /// The position before one of a ring of two.
 __device__ __forceinline__ Ring<2> before(const Ring<2>& at) { return {at.slot ^ 1, at.parity ^ (at.slot ^ 1)}; }
 
@@ -174,7 +177,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
     if (remaining > 0) {
       float score[M / 2], dp[M / 2], dq[kDq / 2];
       uint32_t p[M / 4], ds[M / 4];
-      const auto issue_dq = [&](const Ring<stages>& at) {
+      const auto issue_dq = [&](const Ring<stages>& at) __attribute__((always_inline)) {
         if constexpr (Shape::order == Order::apart) {
           arch::wait(shared.ds_full[at.slot], at.parity);
           arch::wgmma_fence();
@@ -184,7 +187,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         tile::multiply_both_transposed<element, kDq, N, M, true>(dq, {k_operand}, {ds_operand + at.slot * ds_step});
         arch::wgmma_commit();
       };
-      const auto stage_dq = [&](const Ring<stages>& at) {
+      const auto stage_dq = [&](const Ring<stages>& at) __attribute__((always_inline)) {
         arch::pin(dq);
         arch::wait(shared.staged_empty[warpgroup], at.slot ^ 1);
 #pragma unroll
@@ -193,7 +196,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         arch::fence_shared_for_async();
         arch::release(shared.staged_full[warpgroup]);
       };
-      const auto store_ds = [&] {
+      const auto store_ds = [&]() __attribute__((always_inline)) {
         store_score_gradients(shared.ds[ring.slot], warpgroup, thread, ds);
         arch::pin(dv);
         arch::pin(dk);
@@ -203,14 +206,15 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
       };
       [[maybe_unused]] portable::KeptFlags<M> kept;
       [[maybe_unused]] float slope_sum = 0.0f;
-      [[maybe_unused]] const auto changed_scores = [&] {
-        return ChangedScores<M>(args, work.sequence, shared.query_head[ring.slot], work.tile * N + 64 * warpgroup,
-                                shared.first_query[ring.slot]);
+      [[maybe_unused]] const auto changed_scores = [&](auto set) __attribute__((always_inline)) {
+        return ChangedScores<M, decltype(set)::value>(args, work.sequence, shared.query_head[ring.slot],
+                                                      work.tile * N + 64 * warpgroup, shared.first_query[ring.slot]);
       };
-      // What exponentials and dS of the next tile take besides S and dP. `drops_alone`: dropout, which then is all there is.
-      const auto prepare = [&](auto drops_alone) {
-        if constexpr (Shape::scored) {
-          if (decltype(drops_alone)::value || args.features.threshold != 0) {
+      // What exponentials and dS of the next tile take besides S and dP. `set`: of features.
+      const auto prepare = [&](auto set) __attribute__((always_inline)) {
+        constexpr FeatureSet kSet = decltype(set)::value;
+        if constexpr (Shape::scored && kSet != FeatureSet::cap && kSet != FeatureSet::slopes) {
+          if (kSet == FeatureSet::dropout || args.features.threshold != 0) {
             draw_kept<M>(kept, args, work.sequence.index, shared.query_head[ring.slot], work.tile * N + 64 * warpgroup,
                          shared.first_query[ring.slot]);
             if constexpr (Shape::kept_in_shared) {
@@ -229,7 +233,22 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           steps.add_bias(score, transposed_address(shared.ds[ring.slot], warpgroup, thread));
         }
       };
-      const auto score_gradients = [&](auto drops_alone) {
+      const auto score_gradients = [&](auto set) __attribute__((always_inline)) {
+        constexpr FeatureSet kSet = decltype(set)::value;
+        constexpr bool kCap = kSet == FeatureSet::cap, kSlopes = kSet == FeatureSet::slopes;
+        if constexpr (Shape::scored && (kCap || kSlopes)) {
+          steps.score_gradients(dp, score, ring);
+          const auto changed = changed_scores(set);
+          if (kSlopes && args.slope_sums != nullptr) {
+            changed.add_slope_gradient(slope_sum, dp);
+            if ((remaining - 1) % work.walk.count == 0)
+              store_slope_sum<Shape>(args, work, shared.query_head[ring.slot], slope_sum);
+          }
+          if constexpr (kCap) changed.change_gradients(dp, score, arch::shared_address(shared.lse2[ring.slot]));
+          tile::pack_operand<element>(ds, dp);
+          tile::pack_operand<element>(p, score);
+          return;
+        }
         if constexpr (Shape::kept_in_shared) {
           arch::forget_memory();
 #pragma unroll
@@ -237,8 +256,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         }
         if constexpr (Shape::scored) {
           steps.score_gradients(dp, score, ring, kept, args.features.keep_factor);
-          if (!decltype(drops_alone)::value && args.changes_scores) {
-            const ChangedScores<M> changed = changed_scores();
+          if (kSet == FeatureSet::any && args.changes_scores) {
+            const auto changed = changed_scores(set);
             if (args.slope_sums != nullptr) {
               changed.add_slope_gradient(slope_sum, dp);
               if ((remaining - 1) % work.walk.count == 0)
@@ -254,25 +273,25 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         }
       };
       // Masks of ranges and of bytes may leave rows nothing; what such a row holds must not reach the gradients.
-      const auto clear_dead_queries = [&](const Ring<stages>& at) {
+      const auto clear_dead_queries = [&](const Ring<stages>& at) __attribute__((always_inline)) {
         if constexpr (Shape::scored) {
           if (args.walks.visits == nullptr) return;
           arch::wait(shared.q_full[at.slot], at.parity);
           if (shared.partial[at.slot]) clear_dead_rows(shared.q[at.slot], shared.lse2[at.slot], warpgroup);
         }
       };
-      const auto clear_dead_gradients = [&](const Ring<stages>& at) {
+      const auto clear_dead_gradients = [&](const Ring<stages>& at) __attribute__((always_inline)) {
         if constexpr (Shape::scored) {
           if (args.walks.visits == nullptr) return;
           arch::wait(shared.grad_full[at.slot], at.parity);
           if (shared.partial[at.slot]) clear_dead_rows(shared.grad_out[at.slot], shared.lse2[at.slot], warpgroup);
         }
       };
-      const auto change_scores = [&] {  // before dP is under way, for its registers
+      const auto change_scores = [&](auto set) __attribute__((always_inline)) {  // before dP is under way, for its registers
         if constexpr (Shape::scored) {
-          if (!args.changes_scores) return;
-          changed_scores().change(score);
-          if (args.walks.visits != nullptr && shared.partial[ring.slot])
+          if (decltype(set)::value == FeatureSet::any && !args.changes_scores) return;
+          changed_scores(set).change(score);
+          if (decltype(set)::value == FeatureSet::any && args.walks.visits != nullptr && shared.partial[ring.slot])
             mask_scores<M>(score, args, work.sequence, work.tile * N + 64 * warpgroup, shared.first_query[ring.slot]);
         }
       };
@@ -282,24 +301,23 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
       arch::pin(score);
       arch::wait(shared.v_full[0], v.parity);
       if constexpr (Shape::order == Order::meeting) {
-        const auto iterate = [&](auto more, auto drops_alone) {
-          constexpr bool kMore = decltype(more)::value, kChanges = !decltype(drops_alone)::value;
+        const auto iterate = [&](auto more, auto set) __attribute__((always_inline)) {
+          constexpr bool kMore = decltype(more)::value;
+          constexpr FeatureSet kSet = decltype(set)::value;
           steps.forget_operands();
           Ring<stages> next = ring;
           next.advance();
-          if constexpr (kChanges) {
-            change_scores();
-            clear_dead_gradients(ring);
-          }
+          if constexpr (kSet != FeatureSet::dropout) change_scores(set);
+          if constexpr (kSet == FeatureSet::any) clear_dead_gradients(ring);
           steps.issue_dp(dp, ring);
-          prepare(drops_alone);
+          prepare(set);
           steps.probabilities(score, ring);
           arch::pin(score);
           arch::wait(shared.grad_full[ring.slot], ring.parity);  // passes: keeps the exponentials above the next wait
           arch::wgmma_wait<0>();
           arch::pin(dp);
           if constexpr (!kMore) arch::release_tile(shared.v_empty[0]);
-          score_gradients(drops_alone);
+          score_gradients(set);
           store_ds();
           if constexpr (Shape::biased) arch::release(shared.ds_full[ring.slot]);
           arch::wgmma_fence();
@@ -318,7 +336,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           arch::pin(dk);
           arch::pin(ds);
           if constexpr (kMore) {
-            if constexpr (kChanges) clear_dead_queries(next);
+            if constexpr (kSet == FeatureSet::any) clear_dead_queries(next);
             steps.issue_scores(score, next);
           }
           arch::release(shared.q_empty[ring.slot]);
@@ -328,26 +346,27 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           }
           ring = next;
         };
-        const auto walk = [&](auto drops_alone) {
+        const auto walk = [&](auto set) __attribute__((always_inline)) {
 #pragma unroll 1
-          for (; remaining > 1; --remaining) iterate(std::true_type{}, drops_alone);
-          iterate(std::false_type{}, drops_alone);
+          for (; remaining > 1; --remaining) iterate(std::true_type{}, set);
+          iterate(std::false_type{}, set);
         };
-        if constexpr (Shape::scored) {
-          if (args.drops_alone) {
-            walk(std::true_type{});
-          } else {
-            walk(std::false_type{});
+        const auto walk_of_set = [&]() __attribute__((always_inline)) {
+          if constexpr (Shape::scored) {
+            if (args.set == FeatureSet::dropout) return walk(Set<FeatureSet::dropout>{});
+            if constexpr (Shape::D == 128) {  // does not fit the registers at D = 64, nor does one of slopes
+              if (args.set == FeatureSet::cap) return walk(Set<FeatureSet::cap>{});
+            }
           }
-        } else {
-          walk(std::false_type{});
-        }
+          walk(Set<FeatureSet::any>{});
+        };
+        walk_of_set();
       } else {
-        const auto finish_dq = [&](const Ring<stages>& at) {
+        const auto finish_dq = [&](const Ring<stages>& at) __attribute__((always_inline)) {
           arch::release(shared.ds_empty[at.slot]);
           stage_dq(at);
         };
-        const auto iterate = [&](auto more, auto has_before) {
+        const auto iterate = [&](auto more, auto has_before) __attribute__((always_inline)) {
           constexpr bool kMore = decltype(more)::value, kBefore = decltype(has_before)::value;
           steps.probabilities(score, ring);
           arch::pin(score);
@@ -355,7 +374,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           arch::wgmma_wait<0>();
           arch::pin(dp);
           if constexpr (!kMore) arch::release_tile(shared.v_empty[0]);
-          score_gradients(std::false_type{});
+          score_gradients(Set<FeatureSet::any>{});
           if constexpr (!Shape::biased) arch::wait(shared.ds_empty[ring.slot], ring.parity ^ 1);
           store_ds();
           arch::release(shared.ds_full[ring.slot]);
@@ -384,11 +403,11 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           if constexpr (kMore) {
             arch::wgmma_wait<0>();
             arch::pin(score);
-            prepare(std::false_type{});
+            prepare(Set<FeatureSet::any>{});
             steps.issue_dp(dp, ring);
           }
         };
-        prepare(std::false_type{});
+        prepare(Set<FeatureSet::any>{});
         steps.issue_dp(dp, ring);
         if (remaining > 1) {
           iterate(std::true_type{}, std::false_type{});

@@ -17,6 +17,7 @@
 #include "deckle/kernels/cuda/arch/barrier.cuh"
 #include "deckle/kernels/cuda/arch/warp.cuh"
 #include "deckle/kernels/cuda/attention/backward_kernels.h"
+#include "deckle/kernels/cuda/attention/feature_set.cuh"
 #include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/portable_scores.cuh"
 #include "deckle/kernels/cuda/attention/tile_walks.cuh"
@@ -57,7 +58,7 @@ struct BackwardArguments {
   int bias_has_heads, bias_has_sequences, wants_grad_bias;
   portable::ScoreFeatures features;  // of dropout, soft cap and slopes
   int changes_scores;                // there are a soft cap, slopes or walks; scale_log2 is then 1
-  int drops_alone;                   // there is dropout and nothing else: it has a loop of its own
+  FeatureSet set;                    // some have a loop of their own
   float* slope_sums;                 // [heads, slope_parts]: one a tile of keys and warp; null: not wanted
   int slope_parts;
   TileWalks walks;  // of tiles of keys, where a mask has ranges or bytes; only kernels of scores with features know them

@@ -183,7 +183,7 @@ class Pass {
     common_.features = portable::score_features(problem_);
     common_.changes_scores = problem_.soft_cap != 0 || problem_.slopes != nullptr || has_walks(problem_);
     if (common_.changes_scores) common_.scale_log2 = 1.0f;
-    common_.drops_alone = problem_.dropout.threshold != 0 && !common_.changes_scores;
+    common_.set = feature_set(problem_);
     if (wants_slopes()) common_.slope_sums = memory<float>(plan_.slope_sums);
     common_.slope_parts = static_cast<int>(plan_.slope_parts);
     if (plan_.one_pass)

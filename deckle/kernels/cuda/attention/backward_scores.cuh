@@ -71,13 +71,18 @@ __device__ __forceinline__ void drop(uint32_t (&packed)[M / 4], portable::KeptFl
   }
 }
 
-/// Soft cap and slopes of a tile of S^T: 64 keys from `key` and M queries from `query` on, of one head.
-template <int M>
+/// Soft cap and slopes of a tile of S^T: 64 keys from `key` and M queries from `query` on, of one head. A loop for one of them
+/// asks nothing.
+template <int M, FeatureSet set>
 class ChangedScores {
+  static constexpr bool kAny = set == FeatureSet::any;
+
  public:
   __device__ __forceinline__ ChangedScores(const BackwardArguments& args, const SequencePair& sequence, int head, int key,
                                            int query)
-      : features_(args.features), slope_(features_.slopes != nullptr ? features_.slopes[head] : 0.0f) {
+      : features_(args.features) {
+    if constexpr (set == FeatureSet::cap) return;
+    slope_ = set == FeatureSet::slopes || features_.slopes != nullptr ? features_.slopes[head] : 0.0f;
     const int thread = threadIdx.x & 127, offset = args.bottom_right ? sequence.key_rows - sequence.query_rows : 0;
     position_ = static_cast<float>(query + tile::accumulator_column(thread) + offset - key - tile::accumulator_row(thread));
   }
@@ -85,14 +90,13 @@ class ChangedScores {
   /// Scores in log2 units in place of products.
   __device__ __forceinline__ void change(float (&s)[M / 2]) const {
     const float slope = -kLog2E * slope_;
-    if (features_.cap > 0.0f) {
-      const float scale = features_.scale * features_.inverse_cap, cap = kLog2E * features_.cap;
-      for_each([&](int i, float distance) {  // tanh |x| = 1 - 2 / (1 + e^(2 |x|))
-        const float x = s[i] * scale;
-        const float tanh = fmaf(-2.0f, arch::reciprocal(1.0f + arch::exp2(fabsf(x) * (2 * kLog2E))), 1.0f);
-        s[i] = fmaf(slope, distance, cap * copysignf(tanh, x));
+    if (set == FeatureSet::cap || (kAny && features_.cap > 0.0f)) {
+      const float scale = features_.scale * features_.inverse_cap * (2 * kLog2E), cap = kLog2E * features_.cap;
+      for_each([&](int i, float distance) {  // cap tanh(x) = cap - 2 cap / (1 + e^(2 x)), of either sign
+        s[i] = fmaf(-2.0f * cap, arch::reciprocal(1.0f + arch::exp2(s[i] * scale)), cap);
+        if constexpr (kAny) s[i] = fmaf(slope, distance, s[i]);
       });
-    } else if (features_.slopes != nullptr) {
+    } else if (set == FeatureSet::slopes || (kAny && features_.slopes != nullptr)) {
       const float scale = features_.scale * kLog2E;
       for_each([&](int i, float distance) { s[i] = fmaf(slope, distance, s[i] * scale); });
     } else {
@@ -108,13 +112,14 @@ class ChangedScores {
 
   /// dS before the cap in place of that behind it; `lse2` is the address of the queries' statistics.
   __device__ __forceinline__ void change_gradients(float (&ds)[M / 2], const float (&p)[M / 2], uint32_t lse2) const {
-    if (features_.cap <= 0.0f) return;
+    if (set == FeatureSet::slopes || (kAny && features_.cap <= 0.0f)) return;
     const float slope = kLog2E * slope_, inverse = features_.inverse_cap / kLog2E;
     lse2 += 4 * tile::accumulator_column(threadIdx.x & 127);
     float2 pair;
     for_each([&](int i, float distance) {
       if (i % 4 == 0) pair = arch::load_shared_pair(lse2 + 8 * i);
-      const float score = fmaf(slope, distance, arch::log2(p[i]) + (i % 2 == 0 ? pair.x : pair.y));
+      float score = arch::log2(p[i]) + (i % 2 == 0 ? pair.x : pair.y);
+      if constexpr (kAny) score = fmaf(slope, distance, score);
       const float tanh = fminf(fmaxf(score * inverse, -1.0f), 1.0f);  // P = 0 has no logarithm, and dS = 0
       ds[i] *= fmaf(-tanh, tanh, 1.0f);
     });

@@ -27,6 +27,8 @@
 // of a warpgroup; tensor maps that clip at a sequence's end (tile/tensor_map.h).
 #pragma once
 
+#include <type_traits>
+
 #include "deckle/kernels/cuda/attention/forward_scores.cuh"
 #include "deckle/kernels/cuda/attention/forward_store.cuh"
 #include "deckle/kernels/cuda/attention/forward_work.cuh"
@@ -74,11 +76,13 @@ __device__ __forceinline__ void mask_tile(const DeviceProblem& problem, const Fo
 
 /// Of an instance that has none.
 struct NoFeatures {
+  static constexpr bool kMixesScores = false;
   struct Place {
     int tile;
   };
   __device__ __forceinline__ Place at(int place) const { return {place}; }
   __device__ __forceinline__ void fetch(int) {}
+  __device__ __forceinline__ void prepare(const Place&) {}
   template <class Scores>
   __device__ __forceinline__ void mask(Scores&, const Place&) {}
   __device__ __forceinline__ void draw(int) {}
@@ -98,6 +102,10 @@ __device__ __forceinline__ void with_features(const ForwardArguments& args, Forw
     body(ForwardScores<Config, FeatureSet::bias>(args, shared, item, warpgroup));
   } else if (args.scores.set == FeatureSet::dropout) {
     body(ForwardScores<Config, FeatureSet::dropout>(args, shared, item, warpgroup));
+  } else if (args.scores.set == FeatureSet::cap) {
+    body(ForwardScores<Config, FeatureSet::cap>(args, shared, item, warpgroup));
+  } else if (args.scores.set == FeatureSet::slopes) {
+    body(ForwardScores<Config, FeatureSet::slopes>(args, shared, item, warpgroup));
   } else {
     body(ForwardScores<Config, FeatureSet::any>(args, shared, item, warpgroup));
   }
@@ -161,6 +169,12 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
     };
     const auto edge = [&](int j) { return j < range.inner_begin || j >= range.inner_end; };
     const auto walk = [&](auto&& features) {
+      const auto apply = [&](int tile, float(&scores)[N / 2]) {
+        if constexpr (std::remove_cvref_t<decltype(features)>::kMixesScores) {
+          if (edge(tile)) mask_tile<Config>(problem, item, warpgroup, tile, scores);
+        }
+        features.apply(scores, tile);
+      };
       const auto fetch = [&](int j) { features.fetch(j >= range.begin ? features.at(j).tile : -1); };
       int j = arch::uniform(item.tile_end) - 1;
       const int last = arch::uniform(item.tile_begin);
@@ -174,12 +188,13 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
           float scores[N / 2], rescale[2];
           uint32_t p[N / 4];
           const auto at = features.at(j);
+          features.prepare(at);
           const auto scores_under_way = issue_scores(scores);
           features.draw(at.tile);
           scores_under_way.wait();
           arch::release_tile(shared.k_empty[kv.slot]);
 
-          features.apply(scores, at.tile);
+          apply(at.tile, scores);
           fetch(j - 1);
           if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
           features.mask(scores, at);
@@ -197,11 +212,12 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         {
           float scores[N / 2], rescale[2];
           const auto at = features.at(j);
+          features.prepare(at);
           const auto scores_under_way = issue_scores(scores);
           features.draw(at.tile);
           scores_under_way.wait();
           arch::release_tile(shared.k_empty[kv.slot]);
-          features.apply(scores, at.tile);
+          apply(at.tile, scores);
           fetch(j - 1);
           if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
           features.mask(scores, at);
@@ -217,13 +233,14 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
           float scores[N / 2], rescale[2];
           tile::settle(out, p);
           const auto at = features.at(j);
+          features.prepare(at);
           const auto scores_under_way = issue_scores(scores);
           const auto out_under_way = issue_out(p, v);
           features.draw(at.tile);
           scores_under_way.template wait<1>();
           arch::release_tile(shared.k_empty[kv.slot]);
 
-          features.apply(scores, at.tile);
+          apply(at.tile, scores);
           fetch(j - 1);
           if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
           features.mask(scores, at);

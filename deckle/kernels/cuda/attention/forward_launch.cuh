@@ -97,9 +97,7 @@ ForwardArguments forward_arguments(const CudaAttentionProblem& problem) {
     args.scores.change =
         problem.soft_cap != 0 || problem.slopes != nullptr || problem.bias.data != nullptr || problem.table != nullptr;
     args.scores.wide_bias = problem.bias.data != nullptr;
-    const bool plain = problem.soft_cap == 0 && problem.slopes == nullptr && problem.table == nullptr && !has_walks(problem);
-    const bool drops = problem.dropout.threshold != 0;
-    args.scores.set = !plain || args.scores.wide_bias == drops ? FeatureSet::any : drops ? FeatureSet::dropout : FeatureSet::bias;
+    args.scores.set = feature_set(problem);
     args.scores.walks = walks_of<Config>(problem);
     if (args.scores.change) {
       args.problem.scale_log2 = 1.4426950408889634f;

@@ -2,6 +2,7 @@
 // draws them and streams their tiles.
 #pragma once
 
+#include "deckle/kernels/cuda/attention/feature_set.cuh"
 #include "deckle/kernels/cuda/attention/portable_scores.cuh"
 #include "deckle/kernels/cuda/attention/problem.cuh"
 #include "deckle/kernels/cuda/attention/softmax.cuh"
@@ -24,9 +25,6 @@ struct ForwardSplit {
   float4* partial;
   int* arrivals;  // zeros; one per (cut item, warp)
 };
-
-/// What scored instances have a loop of its own for: one feature alone.
-enum class FeatureSet : int32_t { bias, dropout, any };
 
 /// Of scored instances.
 struct ForwardScoring {
@@ -93,7 +91,7 @@ template <class Config>
 struct BiasTile {};
 template <class Config>
 requires Config::scored struct BiasTile<Config> {
-  static constexpr int row_bytes = 2 * Config::keys + 16;
+  static constexpr int row_bytes = 2 * Config::keys + 48;
   alignas(1024) unsigned char bias[4 * Config::warpgroups][16 * row_bytes];
 };
 

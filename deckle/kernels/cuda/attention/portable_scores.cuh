@@ -87,19 +87,38 @@ class Dropout {
         (head_ + features_.first_head) << 4 | (rows_are_queries ? row_pair << 2 | column_pair : column_pair << 2 | row_pair),
         sequence_ + features_.first_sequence};
     philox<7>(w, key0_, key1_);
-    // A byte u is kept if u >= threshold: if u + (256 - threshold) carries.
-    const uint32_t complement = features_.complement, low = complement & 0x7f7f7f7fu;
-#pragma unroll
-    for (uint32_t& u : w) {
-      const uint32_t carry = (u & 0x7f7f7f7fu) + low;
-      u = ((u | complement) & carry) | (u & complement);
-    }
+    compare(w, features_.complement);
     // Of a row's parity, words 0 and 2 or 1 and 3 where rows are queries, else 0 and 1 or 2 and 3.
     const auto both = [](uint32_t even, uint32_t odd) { return (even & 0x80808080u) | (odd >> 1 & 0x7f7f7f7fu); };
     const uint32_t of_even = both(w[0], w[rows_are_queries ? 2 : 1]), of_odd = both(w[rows_are_queries ? 1 : 2], w[3]);
     const uint32_t mine = upper ? of_odd : of_even, other = __shfl_xor_sync(~0u, upper ? of_even : of_odd, 4);
     flags[0] = upper ? other : mine;
     flags[1] = upper ? mine : other;
+  }
+
+  /// The upper bits of bytes become whether they are kept. A byte u is if u >= threshold: if u + (256 - threshold) carries.
+  static __device__ __forceinline__ void compare(uint32_t (&w)[4], uint32_t complement) {
+    const uint32_t low = complement & 0x7f7f7f7fu;
+#pragma unroll
+    for (uint32_t& u : w) {
+      const uint32_t carry = (u & 0x7f7f7f7fu) + low;
+      u = ((u | complement) & carry) | (u & complement);
+    }
+  }
+
+  /// flags() of 32 columns in one word, of the words of this lane's call: columns 0.. by the upper two bits of bytes,
+  /// columns 16.. by the next two. The lower four mean nothing. All lanes call; `w` is overwritten.
+  template <bool rows_are_queries>
+  static __device__ __forceinline__ uint32_t pair_flags(uint32_t (&w)[4], uint32_t complement) {
+    compare(w, complement);
+    const auto choose = [](uint32_t a, uint32_t b, uint32_t of_a) { return (a & of_a) | (b & ~of_a); };
+    uint32_t mine = choose(w[0], w[rows_are_queries ? 2 : 1] >> 1, 0x80808080u);
+    mine = choose(mine, w[rows_are_queries ? 1 : 2] >> 2, 0xc0c0c0c0u);
+    mine = choose(mine, w[3] >> 3, 0xe0e0e0e0u);
+    // This lane's rows are even, and its call is of columns 0.., or both are the other way round.
+    const bool upper = (threadIdx.x & 4) != 0;
+    const uint32_t other = __shfl_xor_sync(~0u, mine, 4);
+    return choose(mine, __funnelshift_l(other, other, upper ? 2 : 30), upper ? 0x3f3f3f3fu : 0xc0c0c0c0u);
   }
 
   /// The same as bits of the accumulators.
@@ -134,6 +153,49 @@ class Dropout {
   uint32_t key0_, key1_;
 };
 
+/// The generator where only the second word of the counter changes, as the key block does along a query's walk: what the first
+/// three rounds do with the other three words is done once.
+class WalkedPhilox {
+ public:
+  WalkedPhilox() = default;
+  __device__ __forceinline__ WalkedPhilox(uint32_t c0, uint32_t c2, uint32_t c3, uint32_t key0, uint32_t key1) {
+    const uint64_t a1 = uint64_t{kA} * c0, b1 = uint64_t{kB} * c2;
+    first_ = high(b1) ^ key0;
+    const uint64_t b2 = uint64_t{kB} * (high(a1) ^ c3 ^ key1);
+    next(key0, key1);
+    second_ = low(a1) ^ key1;
+    const uint64_t a3 = uint64_t{kA} * (high(b2) ^ low(b1) ^ key0);
+    next(key0, key1);
+    third_[0] = low(b2) ^ key0;
+    third_[1] = high(a3) ^ key1;
+    third_[2] = low(a3);
+    next(key0, key1);
+    key0_ = key0;
+    key1_ = key1;
+  }
+
+  /// Philox-7 of the counter with `c1`.
+  __device__ __forceinline__ void draw(uint32_t (&w)[4], uint32_t c1) const {
+    const uint64_t a2 = uint64_t{kA} * (first_ ^ c1), b3 = uint64_t{kB} * (high(a2) ^ second_);
+    w[0] = high(b3) ^ third_[0];
+    w[1] = low(b3);
+    w[2] = low(a2) ^ third_[1];
+    w[3] = third_[2];
+    philox<4>(w, key0_, key1_);
+  }
+
+ private:
+  static constexpr uint32_t kA = 0xD2511F53u, kB = 0xCD9E8D57u;
+  static __device__ __forceinline__ uint32_t high(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
+  static __device__ __forceinline__ uint32_t low(uint64_t x) { return static_cast<uint32_t>(x); }
+  static __device__ __forceinline__ void next(uint32_t& key0, uint32_t& key1) {
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+
+  uint32_t first_, second_, third_[3], key0_, key1_;
+};
+
 /// Flags of dropout of a tile of `columns` columns, see Dropout::flags: those of 16 columns are two bits of each byte, so four
 /// times 16 columns are a word.
 template <int columns>
@@ -149,6 +211,14 @@ struct KeptFlags {
   __device__ __forceinline__ void add(int block, uint32_t flags) {
     uint32_t& w = word[block / 4];
     w = block % 4 == 0 ? flags : (flags & 0xc0c0c0c0u) | (w >> 2 & 0x3f3f3f3fu);
+  }
+  /// Of columns 32 pair.., by pair_flags; then only at_pair tells them.
+  __device__ __forceinline__ void add_pair(int pair, uint32_t flags) {
+    uint32_t& w = word[pair / 2];
+    w = pair % 2 == 0 ? flags : (w & 0xf0f0f0f0u) | (flags >> 4 & 0x0f0f0f0fu);
+  }
+  __device__ __forceinline__ uint32_t at_pair(int block, int parity) const {
+    return word[block / 4] << (2 * (block % 4) + parity);
   }
   /// Those of even columns (odd: parity 1) as upper bits of the bytes.
   __device__ __forceinline__ uint32_t at(int block, int parity) const {
