@@ -38,14 +38,14 @@ struct ForwardShortChoice<element, 64, 64> : ForwardConfig<element, 64, 64, 1, 6
 template <Element element>
 struct ForwardShortChoice<element, 128, 128> : ForwardConfig<element, 128, 128, 1, 64, 2, 2, false, 2> {};
 
-/// Soft cap, slopes, bias, table, dropout. One after the other everywhere: together they do not fit the registers of three
-/// warpgroups at D = 128. There, tiles of a bias leave room for one q.
+/// Soft cap, slopes, bias, table, dropout. At D = 128 they do not fit the registers of three warpgroups together; three that do
+/// scores and values one after the other, with one q for the tiles of a bias, were slower in all but dropout and long rows.
 template <Element element, int D, int Dv>
 struct ForwardScoredChoice;
 
 template <Element element>
 struct ForwardScoredChoice<element, 64, 64> : ForwardConfig<element, 64, 64, 4, 96, 4, 2, false, 1, false, true> {};
 template <Element element>
-struct ForwardScoredChoice<element, 128, 128> : ForwardConfig<element, 128, 128, 3, 96, 2, 1, false, 1, false, true> {};
+struct ForwardScoredChoice<element, 128, 128> : ForwardConfig<element, 128, 128, 2, 96, 2, 2, true, 1, false, true> {};
 
 }  // namespace deckle::kernels::cuda::attention

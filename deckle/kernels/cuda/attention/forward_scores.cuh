@@ -96,7 +96,7 @@ class ForwardScores {
   }
 
   /// Whether what a masked score holds may reach another one: a tile with an edge is then masked before `apply` as well.
-  static constexpr bool kMixesScores = kCap;
+  static constexpr bool kMixesScores = kCap && Config::D == 64;
 
   /// Before the first tile, and after each for the next one; -1: there is none.
   __device__ __forceinline__ void fetch(int j) {
@@ -242,13 +242,13 @@ class ForwardScores {
   }
   /// Scores from products: cap tanh(x) = cap - 2 cap / (1 + e^(2 x)), of either sign. Two exponentials and a reciprocal a score
   /// would keep that unit busy for three times as long as the products of D = 64 take, so four scores of a row share a
-  /// reciprocal: of the product of their denominators, which stay below 2^30, where tanh is 1. A NaN is one of all four, which
-  /// are masked before, too, where the tile holds an edge.
+  /// reciprocal there: of the product of their denominators, which stay below 2^30, where tanh is 1. A NaN is one of all four,
+  /// which are masked before, too, where the tile holds an edge. At D = 128 that was slower, by a tenth.
   __device__ __forceinline__ void cap(float (&scores)[N / 2]) const {
     const portable::ScoreFeatures& features = args_.scores.features;
     const float cap = features.cap, twice = -2.0f * cap;
     const float scale = (kAny ? 1.0f : features.scale) * features.inverse_cap * 2.8853900817779268f;
-    if constexpr (kAny) {
+    if constexpr (!kMixesScores) {
 #pragma unroll
       for (float& score : scores) score = fmaf(twice, arch::reciprocal(1.0f + arch::exp2(score * scale)), cap);
       return;
