@@ -115,5 +115,70 @@ TEST(Layout, GroupNormOfAMatrixIsThatOfOnePosition) {
   for (size_t i = 0; i < rows.size(); ++i) ASSERT_NEAR(rows[i], positions[i], 1e-12);
 }
 
+/// Tensors of [5, 18, 40] whose elements lie in as many ways: kept dims that merge, that do not, gaps, expanded dims, backwards.
+std::vector<Tensor> views(DType dtype) {
+  const auto draw = [&](const Ints& sizes) { return to(randn(sizes), dtype); };
+  return {draw({5, 18, 40}),
+          permute(draw({18, 5, 40}), {1, 0, 2}),
+          permute(draw({18, 40, 5}), {2, 0, 1}),
+          permute(draw({40, 5, 18}), {1, 2, 0}),
+          slice(draw({5, 18, 97}), 2, 1, 41),
+          slice(slice(draw({5, 31, 43}), 1, 7, 25), 2, 3, 43),
+          slice(permute(draw({18, 11, 40}), {1, 0, 2}), 0, 2, 7),
+          expand(draw({5, 1, 40}), {5, 18, 40}),
+          expand(draw({1, 18, 40}), {5, 18, 40}),
+          expand(draw({5, 18, 1}), {5, 18, 40}),
+          flip(draw({5, 18, 40}), {1}),
+          slice(draw({5, 36, 80}), 1, 0, 36, 2).slice(2, 0, 80, 2)};
+}
+
+/// Kernels of columns go over several operands at once, whose kept dims may merge in one and not in another.
+TEST(Layout, OpsAlongADimOfViewsAreThoseOfCopies) {
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float64}) {
+    const double bound = dtype == DType::float64 ? 1e-12 : dtype == DType::float32 ? 2e-5 : 2e-2;
+    const std::vector<Tensor> inputs = views(dtype), gradients = views(dtype);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      for (const int64_t dim : {0, 1, 2}) {
+        SCOPED_TRACE(testing::Message() << "view " << i << ", dim " << dim << ", dtype " << static_cast<int>(dtype));
+        const Tensor x = inputs[i], copy = x.clone().contiguous();
+        const auto near = [&](const char* what, const Tensor& got, const Tensor& want) {
+          const Values a = got.to_vector(), b = want.to_vector();
+          ASSERT_EQ(a.size(), b.size()) << what;
+          for (size_t at = 0; at < a.size(); ++at) ASSERT_NEAR(a[at], b[at], bound * (1 + std::abs(b[at]))) << what << " " << at;
+        };
+        near("softmax", softmax(x, dim), softmax(copy, dim));
+        near("log_softmax", log_softmax(x, dim), log_softmax(copy, dim));
+        near("cumsum", cumsum(x, dim), cumsum(copy, dim));
+        near("logsumexp", logsumexp(x, dim), logsumexp(copy, dim));
+        near("sum", sum(x, dim), sum(copy, dim));
+        near("amax", amax(x, dim), amax(copy, dim));
+        near("amin", amin(x, dim), amin(copy, dim));
+        near("norm", norm(x, dim), norm(copy, dim));
+        near("var", var(x, dim), var(copy, dim));
+        near("prod", prod(x, dim), prod(copy, dim));
+        EXPECT_EQ(argmax(x, dim).to_vector(), argmax(copy, dim).to_vector());
+        EXPECT_EQ(argmin(x, dim).to_vector(), argmin(copy, dim).to_vector());
+        near("max", std::get<0>(max(x, dim)), std::get<0>(max(copy, dim)));
+        const Tensor y = softmax(copy, dim), z = log_softmax(copy, dim);
+        for (const Tensor& g : gradients) {
+          const Tensor same = g.clone().contiguous();
+          near("softmax_backward", softmax_backward(g, y, dim), softmax_backward(same, y, dim));
+          near("softmax_backward of a view", softmax_backward(g, x, dim), softmax_backward(same, copy, dim));
+          near("log_softmax_backward", log_softmax_backward(g, z, dim), log_softmax_backward(same, z, dim));
+        }
+      }
+    }
+  }
+}
+
+TEST(Layout, ExtremaAlongADimOfNoColumnsAreNone) {
+  const Tensor x = slice(randn({3, 7, 20}), 1, 0, 0).transpose(0, 1);  // [0, 3, 20]
+  EXPECT_EQ(std::get<0>(max(x, 1)).sizes(), (Dims{0, 20}));
+  EXPECT_EQ(argmax(x, 2).sizes(), (Dims{0, 3}));
+  const Tensor none = slice(zeros({0, 7, 20}), 1, 0, 0);  // [0, 0, 20]
+  EXPECT_EQ(std::get<0>(max(none, 1)).sizes(), (Dims{0, 20}));
+  EXPECT_EQ(argmin(none, 1).sizes(), (Dims{0, 20}));
+}
+
 }  // namespace
 }  // namespace deckle

@@ -264,6 +264,15 @@ TEST(Sum, OfIntegersIsModulo2To64) {
 }
 
 /// Large elements are not multiplied with large ones only because of where they stand.
+TEST(Prod, OfElementsAtTheBoundsOfAChainIsTheProduct) {
+  std::vector<float> numbers(2040, 1);
+  for (size_t i = 0; i < 1016; ++i) {
+    numbers[i] = 0x1p31f;
+    numbers[2039 - i] = 0x1p-31f;
+  }
+  EXPECT_EQ(prod(tensor(numbers)).item(), 1);
+}
+
 TEST(Prod, NeitherOverflowsNorVanishesOnItsWay) {
   for (const double large : {1e37, 1e200}) {
     const Tensor x = empty({3000}, large > 1e100 ? DType::float64 : DType::float32);

@@ -18,9 +18,8 @@ namespace deckle::kernels::cpu {
 using namespace indexing;
 namespace {
 
-constexpr int64_t kMinBlock = 32, kMaxBlock = 256;
-constexpr int64_t kNear = 1 << 19;  // bytes of lanes read together, which stay in L2
-constexpr int64_t kTask = 16384;    // elements
+constexpr int64_t kMaxBlock = 256;
+constexpr int64_t kTask = 16384;  // elements
 
 template <typename T>
 void gather_of(const View& self, int64_t dim, const View& index, const View& result) {

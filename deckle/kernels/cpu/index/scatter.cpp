@@ -61,9 +61,12 @@ void scatter_of(const View& self, int64_t dim, const View& index, const View& sr
     for_blocks(lanes, kMaxBlock, length + rows, [&](const auto& starts, int64_t width) {
       const auto [target, chosen, source] = starts;
       if (by_lanes) std::copy_n(kept + target, rows, to + target);
-      if (width == 1 && in_index == 1 && in_src == 1 && in_result == 1 && from != nullptr) {
+      if (width == 1 && in_index == 1) {
         check_run(indices + chosen, length, rows);
-        for (int64_t i = 0; i < length; ++i) to[target + static_cast<int64_t>(indices[chosen + i])] = from[source + i];
+        for (int64_t i = 0; i < length; ++i) {
+          const int64_t at = target + static_cast<int64_t>(indices[chosen + i]) * in_result;
+          to[at] = from == nullptr ? T{} : from[source + i * in_src];
+        }
         return;
       }
       for (int64_t i = 0; i < length; ++i) {

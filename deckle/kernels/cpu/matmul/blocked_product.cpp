@@ -16,8 +16,7 @@
 //   float32 8192 x 256 x 1024, T   134         142   two cores, a step for each piece of K, c written thrice: 241 of 259
 //   float32 100^3, T                98          90   two cores, b packed before all tasks: 77 of 97
 //   float32 64 x 256^2 x 64, T     101         102
-// Ratio to PyTorch (MKL) on two cores, others computing, before and after: mm of float32 1024^3 0.97 and 0.97, both transposed
-// 0.67 and 1.15; of float64 0.80 and 0.82, 0.77 and 0.92 (benchmarks/dense_ops --rounds 3). Next: a quiet profile of float64.
+// Next: all of these, kLeastReuseAlongK and ratios to PyTorch on a quiet machine.
 //
 // Every sum is one chain per piece of K, and pieces depend on K alone: bits depend neither on threads nor on the partition.
 
@@ -129,7 +128,7 @@ class Multiplication {
 
   bool worthwhile() const {
     if (in_place_) return true;
-    // Both lie along a long K: oneDNN packs less (float32 256 x 256 x 1024 on two cores at best 264 GF/s, blocks 212).
+    // Both lie along a long K: oneDNN packs less.
     const bool along_k = sizeof(T) == 4 && k_ > kDepth<T> && product_.a.col_stride == 1 && product_.b.row_stride == 1;
     return m_ >= kLeastPackedRows && m_ * n_ >= (along_k ? kLeastReuseAlongK : kLeastReuse) * (m_ + n_);
   }

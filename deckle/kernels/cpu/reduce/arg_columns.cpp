@@ -126,7 +126,7 @@ constexpr int64_t kFewest = 16, kStrip = 128;  // columns
 
 bool reduce::arg_extrema_of_columns(const View& self, const Layout& layout, bool largest, const View* values, int64_t* indices) {
   const int64_t length = layout.length;
-  if (layout.kept.count == 0 || layout.kept.strides[layout.kept.count - 1] != 1 || layout.reduced.count != 1 ||
+  if (length == 0 || layout.kept.count == 0 || layout.kept.strides[layout.kept.count - 1] != 1 || layout.reduced.count != 1 ||
       layout.reduced.strides[0] <= 1 || length > kPiece)
     return false;
   const int64_t inner = layout.kept.sizes[layout.kept.count - 1], outer = layout.rows / std::max<int64_t>(inner, 1);

@@ -25,7 +25,7 @@ namespace deckle::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
 constexpr double kLeast = 0x1p-31, kMost = 0x1p31;                // 32 of these multiply to 2^-992 and 2^992
-constexpr double kLeastOfFour = 0x1p-124, kMostOfFour = 0x1p124;  // and eight of these
+constexpr double kLeastOfFour = 0x1p-123, kMostOfFour = 0x1p123;  // and eight of these with one of those
 constexpr int64_t kVectors = 4;
 
 template <typename T>

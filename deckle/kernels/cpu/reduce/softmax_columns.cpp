@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <limits>
 
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
@@ -69,11 +71,14 @@ class Strip {
   T* buffer_ = nullptr;
 };
 
-/// Cuts the columns into strips: body(width, first, last) on ranges of them, each with its own buffers, of which it asks strip(k)
-/// for the first column and their number.
+/// Cuts the columns into strips that lie side by side in every operand, for kept dims that merge in one need not in another:
+/// body(width, strips) on ranges of them, with buffers of its own; strips(each) calls each(first column, number of columns).
 template <typename Body>
-void for_strips(const Layout& layout, Body body) {
-  const int64_t length = layout.length, inner = layout.kept.sizes[layout.kept.count - 1], outer = layout.rows / inner;
+void for_strips(std::initializer_list<const Layout*> layouts, Body body) {
+  const Layout& layout = **layouts.begin();
+  int64_t inner = std::numeric_limits<int64_t>::max();
+  for (const Layout* each : layouts) inner = std::min(inner, each->kept.sizes[each->kept.count - 1]);
+  const int64_t length = layout.length, outer = layout.rows / inner;
   const int64_t width = std::clamp(kStripElements / length / kNarrow * kNarrow, kNarrow, kWide);
   const int64_t strips = (inner + width - 1) / width;
   const int64_t grain = std::max<int64_t>(1, kRowGrain / (length * std::min(width, inner)));
@@ -120,7 +125,7 @@ bool softmax_columns(const View& self, int64_t dim, bool logarithm, const View& 
     const SoftmaxColumns<T>& step = functions.columns;
     const Fold<T, double> largest = maxima().of<T>();
     const int64_t length = from.length;
-    for_strips(from, [&](int64_t width, auto strips) {
+    for_strips({&from, &to}, [&](int64_t width, auto strips) {
       const Strip<T> x_strip(self, from, width), y_strip(result, to, width);
       strips([&](int64_t first, int64_t n) {
         const Columns<const T> x = x_strip.read(first, n);
@@ -158,7 +163,7 @@ bool softmax_columns_backward(const View& grad, const View& output, int64_t dim,
   softmax_rows().visit(grad.dtype, [&]<typename T>(TypeTag<T>, const SoftmaxRows<T>& functions) {
     const SoftmaxColumns<T>& step = functions.columns;
     const int64_t length = to.length;
-    for_strips(to, [&](int64_t width, auto strips) {
+    for_strips({&to, &of_grad, &of_output}, [&](int64_t width, auto strips) {
       const Strip<T> g_strip(grad, of_grad, width), y_strip(output, of_output, width), x_strip(self_grad, to, width);
       strips([&](int64_t first, int64_t n) {
         const Columns<const T> g = g_strip.read(first, n), y = y_strip.read(first, n);

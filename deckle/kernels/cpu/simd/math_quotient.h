@@ -2,8 +2,8 @@
 //
 // fmod is exact: x - q y with q = trunc(x / y) is computed without rounding while q is small, and one unit too much in q (the
 // quotient was rounded up to it) is taken back; larger quotients go to the C library lane by lane. Integers below 2^52 are
-// divided as doubles, which processors have vectors of: 2.3 ns of an element, lane by lane, became 0.8. An integer divided by
-// zero is 0 and its remainder is 0, as in NumPy.
+// divided as doubles, which processors have vectors of: 0.76 ns of an element. An integer divided by zero is 0 and its remainder
+// is 0, as in NumPy.
 #if defined(DECKLE_KERNELS_CPU_SIMD_MATH_QUOTIENT_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_KERNELS_CPU_SIMD_MATH_QUOTIENT_H
 #undef DECKLE_KERNELS_CPU_SIMD_MATH_QUOTIENT_H
@@ -46,7 +46,9 @@ HWY_INLINE bool are_small([[maybe_unused]] D d, [[maybe_unused]] V x, [[maybe_un
 #else
   const hn::RebindToUnsigned<D> du;
   const auto bits = hn::BitCast(du, hn::Or(hn::Abs(x), hn::Abs(y)));  // of the least number, unsigned, too
-  return hn::AllFalse(d, hn::Or(hn::RebindMask(d, hn::TestBit(bits, hn::Set(du, ~uint64_t{0} << 52))), hn::Eq(y, hn::Zero(d))));
+  const auto large =
+      hn::Not(hn::Eq(hn::ShiftRight<52>(bits), hn::Zero(du)));  // TestBit is for one bit: AVX2 wants all of several
+  return hn::AllFalse(d, hn::Or(hn::RebindMask(d, large), hn::Eq(y, hn::Zero(d))));
 #endif
 }
 

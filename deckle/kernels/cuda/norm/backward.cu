@@ -228,7 +228,7 @@ struct Backward {
     if (rows > 0)
       long_backward<S, 512, 8><<<static_cast<unsigned>(rows), 512, 0, stream()>>>(g, x, w, dx, kept.as<Statistics<T>>(), kind);
     if (!sums()) return;
-    const int64_t blocks = (kind.n + kColumns - 1) / kColumns;
+    const int64_t blocks = std::max<int64_t>((kind.n + kColumns - 1) / kColumns, 1);
     const int64_t count = std::clamp<int64_t>(std::min(1024 / blocks, rows / 64), 1, 256);
     const deckle::cuda::Block parts(count * 2 * kind.n * static_cast<int64_t>(sizeof(T)), context.device);
     sums_over_rows<T><<<dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(count)), dim3(kColumns, kDepth), 0, stream()>>>(

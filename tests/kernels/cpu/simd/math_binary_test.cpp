@@ -218,6 +218,14 @@ TEST(MathBinary, IntegersDivideExactlyAndNeverTrap) {
     const int64_t x = i % 3 == 0 ? of_bits(bits) : of_bits(bits) / y * y + i % 3 - 2 + i % 2;
     a.push_back(i % 5 < 2 ? -x : x), b.push_back(i % 7 < 3 ? -y : y);
   }
+  // Whole vectors of one size from 2^51 on, whose divisors are neither 0 nor the least number.
+  for (const int bits : {51, 52, 53, 54, 60, 63}) {
+    while (a.size() % 8 != 0) a.push_back(1), b.push_back(1);
+    for (int i = 0; i < 64; ++i) {
+      a.push_back((int64_t{1} << (bits - 1) | of_bits(bits - 1)) * (i % 2 ? -1 : 1));
+      b.push_back((i % 4 < 2 ? 1 : -1) * (i < 32 ? 7 + i : std::max<int64_t>(1, of_bits(bits))));
+    }
+  }
   std::vector<int64_t> truncated(a.size()), floored(a.size()), quotient(a.size());
   for (const int64_t target : simd::usable_targets()) {
     simd::force_target(target);
