@@ -17,6 +17,7 @@
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/random.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/ops/generated/sort.h"
 #include "tests/ops/by_hand.h"
 #include "tests/support/expect.h"
 
