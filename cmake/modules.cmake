@@ -59,7 +59,7 @@ function(deckle_kernels_module name)
   target_include_directories(deckle_kernels_${name} PRIVATE
     ${DECKLE_HWY_INCLUDE} ${DECKLE_DNNL_INCLUDE} ${DECKLE_OPENBLAS_INCLUDE})
   target_link_libraries(deckle_kernels_${name} PRIVATE deckle_warnings PUBLIC deckle_settings fmt::fmt OpenMP::OpenMP_CXX)
-  deckle_precompile_headers(deckle_kernels_${name} ${DECKLE_VECTOR_HEADERS})
+  deckle_precompile_kernel_headers(deckle_kernels_${name})
   set_source_files_properties(${PROJECT_SOURCE_DIR}/deckle/kernels/${name}/random/randn.cpp PROPERTIES
     COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)  # its numbers are the same on every instruction set
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")  # clang 16 crashes when it optimises these bfloat16 vectors
