@@ -16,6 +16,7 @@
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
+#include "deckle/kernels/cpu/reduce/column_sums.h"
 #include "deckle/kernels/cpu/reduce/running_sums.h"
 #include "deckle/kernels/cpu/reduce/values.h"
 
@@ -97,52 +98,20 @@ void cumsum_pieces(const View& self, int64_t rows, int64_t length, bool reverse,
 /// Contiguous [outer, length, inner]: running sums of `inner` columns at once, cut by outer items and columns.
 template <typename T>
 void cumsum_columns(const T* self, int64_t outer, int64_t length, int64_t inner, bool reverse, T* result) {
-  constexpr int64_t kColumns = 512;
-  const reduce::RunningSums<T> run = reduce::running_sums().of<T>();
-  const int64_t blocks = (inner + kColumns - 1) / kColumns;
-  const int64_t grain = std::max<int64_t>(1, reduce::kRowGrain / (length * std::min(inner, kColumns)));
+  const int64_t blocks = (inner + kStrip - 1) / kStrip;
+  const int64_t grain = std::max<int64_t>(1, reduce::kRowGrain / (length * std::min(inner, kStrip)));
   parallel_for(outer * blocks, grain, [&](int64_t begin, int64_t end) {
-    double sums[kColumns], errors[kColumns];
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t first = task % blocks * kColumns, columns = std::min(kColumns, inner - first);
+      const int64_t first = task % blocks * kStrip;
       const int64_t at = task / blocks * length * inner + first;
-      std::fill_n(sums, columns, 0.0);
-      std::fill_n(errors, columns, 0.0);
+      reduce::ColumnSums<T, kStrip> running(std::min(kStrip, inner - first));
       for (int64_t k = 0; k < length; ++k) {
         const int64_t row = at + (reverse ? length - 1 - k : k) * inner;
-        run.columns(columns, self + row, sums, errors, result + row);
+        running.add(self + row, result + row);
       }
     }
   });
 }
-
-/// The running sums of up to kStrip rows side by side.
-template <typename T>
-class Columns {
- public:
-  explicit Columns(int64_t count) : count_(count) {
-    std::fill_n(sums_, count, 0.0);
-    std::fill_n(errors_, count, 0.0);
-  }
-  void add(const T* x, T* y) { run_.columns(count_, x, sums_, errors_, y); }
-
- private:
-  const int64_t count_;
-  const reduce::RunningSums<T> run_ = reduce::running_sums().of<T>();
-  double sums_[kStrip], errors_[kStrip];
-};
-template <>
-class Columns<int64_t> {
- public:
-  explicit Columns(int64_t count) : count_(count) { std::fill_n(sums_, count, 0); }
-  void add(const int64_t* x, int64_t* y) {
-    for (int64_t c = 0; c < count_; ++c) y[c] = sums_[c] = reduce::add_modulo(sums_[c], x[c]);
-  }
-
- private:
-  const int64_t count_;
-  int64_t sums_[kStrip];
-};
 
 /// Columns that lie side by side in both views, [rows of columns, length], each with one step from element to element.
 template <typename T>
@@ -155,7 +124,7 @@ void cumsum_strips(const View& self, int64_t from_step, int64_t columns, int64_t
     T widened[kStrip], sums[kStrip];
     for (int64_t first = begin * kStrip; first < std::min(end * kStrip, columns); first += kStrip) {
       const int64_t wide = std::min(kStrip, columns - first);
-      Columns<T> running(wide);
+      reduce::ColumnSums<T, kStrip> running(wide);
       for (int64_t i = 0; i < length; ++i) {
         const int64_t k = reverse ? length - 1 - i : i;
         char* const from = static_cast<char*>(self.data) + (k * from_step + first) * from_item;

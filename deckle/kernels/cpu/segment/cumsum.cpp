@@ -8,44 +8,12 @@
 #include <algorithm>
 
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/reduce/column_sums.h"
 #include "deckle/kernels/cpu/reduce/running_sums.h"
 #include "deckle/kernels/cpu/reduce/values.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 
 namespace deckle::kernels::cpu {
-namespace {
-
-/// The running sums of a block of columns.
-template <typename T>
-class Columns {
- public:
-  explicit Columns(int64_t count) : count_(count) {
-    std::fill_n(sums_, count, 0.0);
-    std::fill_n(errors_, count, 0.0);
-  }
-  void add(const T* x, T* y) { run_.columns(count_, x, sums_, errors_, y); }
-
- private:
-  const int64_t count_;
-  const reduce::RunningSums<T> run_ = reduce::running_sums().of<T>();
-  double sums_[segment::kColumns], errors_[segment::kColumns];
-};
-
-template <>
-class Columns<int64_t> {
- public:
-  explicit Columns(int64_t count) : count_(count) { std::fill_n(sums_, count, 0); }
-  void add(const int64_t* x, int64_t* y) {
-    for (int64_t c = 0; c < count_; ++c) y[c] = sums_[c] = reduce::add_modulo(sums_[c], x[c]);
-  }
-
- private:
-  const int64_t count_;
-  int64_t sums_[segment::kColumns];
-};
-
-}  // namespace
-
 void segment_cumsum(const Context&, const View& values, const RaggedView& ragged, bool reverse, const View& sums) {
   const int64_t inner = segment::inner_size(values);
   simd::visit_compute(values.dtype, [&]<typename T>(TypeTag<T>) {
@@ -59,7 +27,7 @@ void segment_cumsum(const Context&, const View& values, const RaggedView& ragged
           return reduce::running_sums().of<T>().row(rows, reverse, {}, values.ptr<const T>() + at, sums.ptr<T>() + at);
         }
       }
-      Columns<T> running(columns);
+      reduce::ColumnSums<T, segment::kColumns> running(columns);
       for (int64_t i = 0; i < rows; ++i) {
         const int64_t row = reverse ? ragged.offsets[b + 1] - 1 - i : ragged.offsets[b] + i;
         const T* const x = segment::read_run(values, ragged, inner, row, first, columns, buffer);
