@@ -31,6 +31,7 @@ void walk(const Op* op, std::vector<const Op*>& path, std::set<const Op*>& done,
 std::set<const Op*> parts_of(const Op& op) {
   std::set<const Op*> parts(op.calls.begin(), op.calls.end());
   collect_calls(op.composite, parts);
+  for (const auto& [device, formula] : op.composite_on) collect_calls(formula, parts);
   return parts;
 }
 
@@ -58,6 +59,7 @@ std::set<const Op*> calls_of(const Op& op) {
     if (term) collect_calls(*term, calls);
   };
   collect_calls(op.composite, calls);
+  for (const auto& [device, formula] : op.composite_on) collect_calls(formula, calls);
   for (const Rule& rule : op.forward) collect_calls(rule.formula, calls);
   for (const TangentTerm& term : op.tangent_terms) collect_calls(term.formula, calls);
   for (const Wrap& wrap : op.wraps) add(wrap.rank);
@@ -107,8 +109,12 @@ Derivatives derivatives_of(const Op& op, Known& known);
 
 std::set<const Op*> made_of(const Op& op, Known& known) {
   std::set<const Op*> calls(op.calls.begin(), op.calls.end()), parts;
-  for (const Let& let : op.composite.lets) collect_differentiable(*let.value, calls);
-  if (op.composite.value) collect_differentiable(*op.composite.value, calls);
+  const auto collect = [&](const Block& formula) {
+    for (const Let& let : formula.lets) collect_differentiable(*let.value, calls);
+    if (formula.value) collect_differentiable(*formula.value, calls);
+  };
+  collect(op.composite);
+  for (const auto& [device, formula] : op.composite_on) collect(formula);
   for (const Op* called : calls) {
     if (derivatives_of(*called, known).exist || called->limit.order > 0) parts.insert(called);
   }

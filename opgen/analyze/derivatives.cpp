@@ -52,10 +52,7 @@ class OpDerivatives {
   }
 
  private:
-  void check_rule(const Rule& rule, const Words& words) {
-    check_formula(rule, rule.formula, words);
-    for (const auto& [device, formula] : rule.on) check_formula(rule, formula, words);
-  }
+  void check_rule(const Rule& rule, const Words& words) { check_formula(rule, rule.formula, words); }
 
   /// What a formula gives for input or result number `i` of the rule; records stand in it whole.
   static const Dependence& part_for(const Dependence& value, const Rule& rule, size_t i) {

@@ -13,7 +13,7 @@ const std::set<std::string> kCopies = {"clone",      "contiguous", "expand", "ex
 
 bool is_of_elements(const Op& op) {
   if (op.body == Op::Body::pointwise || op.element_wise) return true;
-  return op.body == Op::Body::composite && call_beyond_elements(op.composite) == nullptr;
+  return op.body == Op::Body::composite && op.composite_on.empty() && call_beyond_elements(op.composite) == nullptr;
 }
 
 /// Whether it is a linear op of one operand: neg, which of a sum is the sum of its terms' neg.
@@ -40,7 +40,8 @@ const Op* whole_op(const Block& formula) {
   const Op* found = nullptr;
   visit(formula, [&](const Term& part) {
     if (found || !part.is(TermKind::op) || part.op->body == Op::Body::pointwise || part.op->element_wise) return;
-    const bool composite = part.op->body == Op::Body::composite && whole_op(part.op->composite) == nullptr;
+    const bool composite =
+        part.op->body == Op::Body::composite && part.op->composite_on.empty() && whole_op(part.op->composite) == nullptr;
     if (!composite) found = part.op;
   });
   return found;

@@ -84,17 +84,13 @@ class Slopes {
 
  private:
   void check_elements(const Rule& rule, const char* what, const std::string& of) const {
-    const auto check = [&](const Block& formula) {
-      const Term* const call = call_beyond_elements(formula);
-      if (call == nullptr) return;
-      throw Problem(call->at,
-                    fmt::format("the {} of '{}' calls '{}', and '{}' is pointwise: its derivatives call pointwise ops alone, and "
-                                "sum_to(..., x.sizes()) around them; where that is meant say 'tests: {{gradients: false, "
-                                "because: \"...\"}}'",
-                                what, of, call->op->name(), op_.name()));
-    };
-    check(rule.formula);
-    for (const auto& [device, formula] : rule.on) check(formula);
+    const Term* const call = call_beyond_elements(rule.formula);
+    if (call == nullptr) return;
+    throw Problem(call->at,
+                  fmt::format("the {} of '{}' calls '{}', and '{}' is pointwise: its derivatives call pointwise ops alone, and "
+                              "sum_to(..., x.sizes()) around them; where that is meant say 'tests: {{gradients: false, "
+                              "because: \"...\"}}'",
+                              what, of, call->op->name(), op_.name()));
   }
 
   void check_at_samples() {

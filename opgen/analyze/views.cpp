@@ -1,5 +1,7 @@
 #include "opgen/analyze/views.h"
 
+#include <algorithm>
+
 namespace opgen {
 namespace {
 
@@ -16,7 +18,11 @@ bool shows_self(const Op& op) {
   if (op.schema.arguments.empty() || !op.schema.arguments[0].type.is_tensor() || op.schema.results.size() != 1 ||
       !op.schema.results[0].type.is_tensor() || op.writes_argument())
     return false;
-  if (op.body == Op::Body::composite) return shows_self(*op.composite.value, op.composite);
+  if (op.body == Op::Body::composite) {
+    return shows_self(*op.composite.value, op.composite) ||
+           std::any_of(op.composite_on.begin(), op.composite_on.end(),
+                       [](const auto& one) { return shows_self(*one.second.value, one.second); });
+  }
   return op.schema.arguments[0].alias && op.schema.results[0].alias;
 }
 

@@ -20,21 +20,15 @@ void read(const Op& op, size_t input, std::vector<WrittenSlope>& slopes) {
       const auto found = std::find(rule.of.begin(), rule.of.end(), input);
       if (found == rule.of.end()) continue;
       const auto position = static_cast<size_t>(found - rule.of.begin());
-      const auto add = [&](const Block& formula) {
-        const Term& value = *formula.value;
-        const ExprPtr part = rule.of.size() == 1 ? elements.of(formula, value) : elements.of_part(formula, value, position);
-        slopes.push_back({input, &value, false, when(rule), part, ""});
-      };
-      add(rule.formula);
-      for (const auto& [device, formula] : rule.on) add(formula);
+      const Term& value = *rule.formula.value;
+      const ExprPtr part =
+          rule.of.size() == 1 ? elements.of(rule.formula, value) : elements.of_part(rule.formula, value, position);
+      slopes.push_back({input, &value, false, when(rule), part, ""});
     }
     const auto add_tangent = [&](const Block& formula, const ExprPtr& applies) {
       slopes.push_back({input, formula.value.get(), true, applies, elements.of(formula, *formula.value), ""});
     };
-    for (const Rule& rule : op.forward) {
-      add_tangent(rule.formula, when(rule));
-      for (const auto& [device, formula] : rule.on) add_tangent(formula, when(rule));
-    }
+    for (const Rule& rule : op.forward) add_tangent(rule.formula, when(rule));
     for (const TangentTerm& term : op.tangent_terms) {
       if (term.input == input) add_tangent(term.formula, nullptr);
     }

@@ -128,7 +128,7 @@ class PointwiseRules {
     names.insert(names.end(), {"grad", "result"});
     std::vector<Gradient> gradients;
     for (const WrittenRule& rule : entry_.reverse) {
-      if (rule.keys.size() != 1 || rule.when || !rule.devices.empty()) return {};
+      if (rule.keys.size() != 1 || rule.when) return {};
       Gradient gradient{rule.keys[0], nullptr, false};
       if (rule.kind == WrittenRule::Kind::formula) {
         const ExprPtr expression = inline_lets(rule.formula);

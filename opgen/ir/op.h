@@ -29,7 +29,6 @@ struct Rule {
   Position at;
   bool each = false;  // the formula is for one element of a list, number i
   TermPtr when;  // the rule holds only where this does, known at the call; null: always. At most one of those for an input does
-  std::map<std::string, Block> on;  // the formula on other devices than the cpu
 };
 
 /// What the tangent of one input adds to the tangent of the result of a pointwise op.

@@ -20,8 +20,7 @@ struct WrittenRule {
   bool each = false;                 // `x[i]`: a formula for each element of a list
   Kind kind = Kind::formula;
   Formula formula;
-  ExprPtr when;                            // the rule holds only where this does, which the call decides; null: always
-  std::map<std::string, Formula> devices;  // formulas of other devices than the cpu
+  ExprPtr when;  // the rule holds only where this does, which the call decides; null: always
   Position at;
 };
 

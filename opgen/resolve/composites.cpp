@@ -33,6 +33,10 @@ void resolve_composite(const Entry& entry, const Program& program, Op& op) {
     body.value = converted->first;
     return body;
   };
+  const bool told = !op.tensors().empty() && op.schema.groups.empty();
+  if (!entry.composite_on.empty() && !told)
+    throw Problem(entry.body_at,
+                  fmt::format("'{}' is made by device, which its tensors tell (expected tensors, and no records)", entry.name()));
   op.composite = resolved(entry.composite);
   for (const auto& [device, formula] : entry.composite_on) op.composite_on[device] = resolved(formula);
 }

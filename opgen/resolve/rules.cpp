@@ -135,16 +135,9 @@ Rule rule_of(const WrittenRule& written, std::vector<Target> whole, Scope scope,
     scope.define_element();
   }
   rule.when = condition_of(written.when, program, op);
-  const auto resolved = [&](const Formula& formula) {
-    Scope own = scope;
-    Block block = share_common_calls(Resolver(own).resolve_body(formula), names_of(op));
-    std::vector<Target> targets = whole;
-    require_values(block.value, targets, value, values);
-    rule.targets = std::move(targets);
-    return block;
-  };
-  for (const auto& [device, formula] : written.devices) rule.on[device] = resolved(formula);
-  rule.formula = resolved(written.formula);
+  rule.formula = share_common_calls(Resolver(scope).resolve_body(written.formula), names_of(op));
+  require_values(rule.formula.value, whole, value, values);
+  rule.targets = std::move(whole);
   return rule;
 }
 

@@ -183,6 +183,7 @@ void check_names(const Entry& entry) {
     check_type(entry.schema.results[i].type, entry.at);
   }
   if (entry.body == Entry::Body::composite) check_lets(entry.composite, entry);
+  for (const auto& [device, formula] : entry.composite_on) check_lets(formula, entry);
   for (const auto* rules : {&entry.reverse, &entry.forward}) {
     for (const WrittenRule& rule : *rules) check_lets(rule.formula, entry);
   }

@@ -68,6 +68,16 @@ TEST(CoreErrors, AreThoseOfTheLibraryAsAWhole) {
                       "ops/pending_kernels.txt with the reason"}));
 }
 
+TEST(CoreErrors, OpsOfTheCpuAreNotCalledOnAGpu) {
+  const std::string root = kFolder + "/core_devices";
+  EXPECT_EQ(
+      compile_file(root + "/ops/entries.yaml", "entries.yaml", root).problems,
+      (Problems{"entries.yaml:18:14: 'everywhere' calls 'fast' on a GPU too, which has no CUDA kernel: call it in the 'cpu:' "
+                "formula of a composite by device",
+                "entries.yaml:24:11: 'lonely' has no CUDA kernel: add 'cuda: family/stem', say 'host: why', or call it in "
+                "the 'cpu:' formula of a composite by device"}));
+}
+
 TEST(CoreErrors, ComeAgainWhenKernelsDo) {
   const std::vector<std::string> watched = watched_paths(kFolder + "/core");
   const auto has = [&](const std::string& path) {

@@ -323,6 +323,7 @@ class Checker {
   void compare_on_device(const Agreement& on, const VectorFunction& got) const {
     Case op;
     op.name = op_.name;
+    op.host = op_.host;
     op.tensors = on.operands;
     op.differentiable = on.differentiable;
     op.call = got;

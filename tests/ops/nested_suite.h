@@ -33,6 +33,7 @@ struct NestedCase {
   bool by_position = false;  // over the batch: at each position the op of the components that reach it
   bool by_hand = false;      // refuses a batch where the dense op refuses a component; may have more results, empty ones
   bool inserts = false;      // dims are places of new ones
+  bool host = false;         // said by the entry: it reads values on the host
   bool derivatives = true;
   bool dtypes = true;
 };

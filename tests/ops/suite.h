@@ -46,6 +46,7 @@ struct Case {
   bool checks = false;    // whose entry refuses some operands
   bool view = false;
   bool host = false;          // said by the entry: it reads values on the host
+  bool of_cpu = false;        // it has no CUDA kernel: formulas for the CPU alone call it
   bool linear = false;        // claimed by the entry: auto_linear
   bool element_wise = false;  // auto_element_wise
   bool derivatives = true;

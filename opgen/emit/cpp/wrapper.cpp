@@ -202,9 +202,15 @@ std::string print_composite(const Op& op) {
     place.shadowing.insert(group.name);
   }
   std::string body = convert_operands(op) + unpack_options(op) + require_arguments(op) + print_checks(op, place);
-  if (calls_factory(op.composite)) body += factories_there(op);
-  for (const std::string& declaration : Printer::declare(op.composite.lets, place)) body += declaration + "\n";
-  body += "return " + Printer(place).returned(*op.composite.value) + ";\n";
+  const auto statements = [&](const Block& formula) {
+    Place own = place;
+    std::string text = calls_factory(formula) ? factories_there(op) : "";
+    for (const std::string& declaration : Printer::declare(formula.lets, own)) text += declaration + "\n";
+    return text + "return " + Printer(own).returned(*formula.value) + ";\n";
+  };
+  if (const auto found = op.composite_on.find("cuda"); found != op.composite_on.end())
+    body += "if (" + common_device(op) + ".is_cuda()) {\n" + indent(statements(found->second), 2) + "}\n";
+  body += statements(op.composite);
   return naming_itself(op, Variant::functional, signature(op, Variant::functional, false), body);
 }
 

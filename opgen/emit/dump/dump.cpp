@@ -142,18 +142,10 @@ std::string text_of(const Op& op) {
   const NodeRules rules = share_between_rules(op);
   for (const SharedCall& call : rules.shared) text += formula_text("reverse", {call.name}, {{}, call.value});
   for (const Rule& rule : rules.rules) text += formula_text("reverse", names_of(rule), rule.formula, rule);
-  for (const Rule& rule : op.reverse) {
-    for (const auto& [device, formula] : rule.on)
-      text += formula_text("reverse", names_of(rule), formula, rule) + fmt::format("  {:<8} on {}\n", "", device);
-  }
   for (const size_t constant : op.constants) text += fmt::format("  reverse  {} has none\n", argument(constant));
   for (const Rule& rule : op.forward) text += formula_text("forward", names_of(rule), rule.formula, rule);
   for (const auto& [index, when] : op.differentiable_if)
     text += fmt::format("  forward  {} has history where {}\n", result(index), text_of(*when));
-  for (const Rule& rule : op.forward) {
-    for (const auto& [device, formula] : rule.on)
-      text += formula_text("forward", names_of(rule), formula, rule) + fmt::format("  {:<8} on {}\n", "", device);
-  }
   for (const TangentTerm& term : op.tangent_terms) text += formula_text("forward", {result(0) + " (sum)"}, term.formula);
   return text + "  orders   " + orders_text(op) + "\n";
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "opgen/analyze/calls.h"
 #include "opgen/emit/common/layout.h"
 #include "opgen/emit/nested/choices.h"
 #include "opgen/emit/tests/sample.h"
@@ -59,7 +60,8 @@ class NestedSampleWriter {
                                                    {rule.rows, "rows"},
                                                    {rule.kind == NestedRule::Kind::segment, "by_position"},
                                                    {rule.kind == NestedRule::Kind::cpp, "by_hand"},
-                                                   {!rule.inserts.empty(), "inserts"}};
+                                                   {!rule.inserts.empty(), "inserts"},
+                                                   {waits_for_device(op_), "host"}};
     for (const auto& [holds, trait] : traits) {
       if (holds) body += fmt::format("op.{} = true;\n", trait);
     }

@@ -1,5 +1,6 @@
 #include "opgen/emit/tests/tests.h"
 #include "opgen/analyze/calls.h"
+#include "opgen/analyze/devices.h"
 
 #include <fmt/format.h>
 
@@ -102,6 +103,7 @@ class SampleWriter {
     }
     if (op_.is_view()) body += "op.view = true;\n";
     if (waits_for_device(op_)) body += "op.host = true;\n";
+    if (is_of_cpu(op_)) body += "op.of_cpu = true;\n";
     if (op_.linear && sample_.differentiable) body += "op.linear = true;\n";
     if (op_.element_wise && sample_.differentiable) body += "op.element_wise = true;\n";
     if (!op_.test_strided) body += "op.strided = false;\n";

@@ -32,6 +32,8 @@ class EntryReader {
   void body();
   /// `composite: {cpp: true, calls: [linear, bmm], because: "one product for each expert"}`.
   void composite_cpp(const Tree& value);
+  /// `{cpu: FORMULA, cuda: FORMULA}`, which the device of the op's tensors chooses between.
+  void composite_by_device(const Tree& value);
   /// By device, as functions called so if they are given no name.
   std::map<std::string, Kernel> kernels(const Tree& value, const std::string& function) const;
   void result_rules();
@@ -62,8 +64,6 @@ class EntryReader {
   std::vector<WrittenRule> rules(const Tree& key, const Tree& value) const;
   ExprPtr with_canonical_names(const ExprPtr& expr) const;
   Formula with_canonical_names(Formula formula) const;
-  /// `{cpu: FORMULA, cuda: FORMULA}`: the cpu's, and the others by device.
-  Formula by_device(const Tree& value, const std::string& what, std::map<std::string, Formula>& others) const;
   WrittenRule rule(const Tree& key, const Tree& value) const;
   /// The key `x[i]`: a formula for each element of a list.
   void each_element(const Tree& key, std::vector<std::string>& names, WrittenRule& rule) const;

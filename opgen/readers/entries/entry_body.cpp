@@ -40,8 +40,15 @@ void EntryReader::body() {
     file_.fail(value, kCompositeInCpp);
   } else {
     entry_->body = Entry::Body::composite;
-    entry_->composite = value.is_map() ? by_device(value, "'composite'", entry_->composite_on) : formula(value, "composite");
+    value.is_map() ? composite_by_device(value) : void(entry_->composite = formula(value, "composite"));
   }
+}
+
+void EntryReader::composite_by_device(const Tree& value) {
+  file_.check_keys(value, "'composite' by device", {"cpu", "cuda"});
+  if (!value["cpu"]) file_.fail(value, "'composite' has no formula for the cpu, where its tests run: add 'cpu: FORMULA'");
+  entry_->composite = formula(value["cpu"], "composite");
+  if (value["cuda"]) entry_->composite_on["cuda"] = formula(value["cuda"], "composite");
 }
 
 void EntryReader::composite_cpp(const Tree& value) {

@@ -45,16 +45,6 @@ Formula EntryReader::with_canonical_names(Formula formula) const {
   return formula;
 }
 
-Formula EntryReader::by_device(const Tree& value, const std::string& what, std::map<std::string, Formula>& others) const {
-  file_.check_keys(value, what + " by device", {"cpu", "cuda"});
-  if (!value["cpu"])
-    file_.fail(value, fmt::format("{} has no formula for the cpu, where its tests run: add 'cpu: FORMULA'", what));
-  for (const Branch& pair : value.branches()) {
-    if (pair.key.scalar() != "cpu") others[pair.key.scalar()] = with_canonical_names(formula(pair.value, what));
-  }
-  return formula(value["cpu"], what);
-}
-
 WrittenRule EntryReader::rule(const Tree& key, const Tree& value) const {
   WrittenRule rule;
   std::vector<std::string> names = split(key.scalar(), ',');
@@ -66,7 +56,8 @@ WrittenRule EntryReader::rule(const Tree& key, const Tree& value) const {
   }
   rule.at = key.at();
   if (value.is_map())
-    rule.formula = by_device(value, fmt::format("'{}'", key.scalar()), rule.devices);
+    file_.fail(value, fmt::format("'{}' is a mapping (expected a formula; one by device is a composite's, which formulas call)",
+                                  key.scalar()));
   else if (value.is_scalar() && value.scalar() == "non_differentiable")
     rule.kind = WrittenRule::Kind::non_differentiable;
   else if (value.is_scalar() && value.scalar() == "auto_linear")

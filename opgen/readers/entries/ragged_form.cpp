@@ -20,7 +20,6 @@ class Reading {
     for (auto* rules : {&entry.reverse, &entry.forward}) {
       for (WrittenRule& rule : *rules) {
         whole(rule.formula);
-        for (auto& [device, formula] : rule.devices) whole(formula);
         if (rule.when) rule.when = of(rule.when);
       }
     }

@@ -6,6 +6,7 @@
 
 #include "deckle/autograd/backward.h"
 #include "deckle/autograd/saved_tensor_hooks.h"
+#include "deckle/core/cuda/device.h"
 #include "deckle/functional/gradcheck.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/factory.h"
@@ -182,6 +183,12 @@ TEST(DeclaredRules, OfListsWantThemOfOneLength) {
   EXPECT_EQ(pairwise({x, x}, {x, x}).size(), 2U);
   const auto tangents = [](const Tensors& at) { return short_of_tangents(at); };
   testing::expect_error([&] { jvp(tangents, Tensors{x, x}, Tensors{x, x}); }, "has 1 elements (expected 2)");
+}
+
+TEST(DeclaredRules, OfACompositeAreThoseOfItsDevice) {
+  EXPECT_EQ(told_by_device(ones({1})).item<float>(), 2);
+  if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU, or a fake one";
+  EXPECT_EQ(told_by_device(ones({1}).to(Device::cuda())).item<float>(), 3);
 }
 
 TEST(Formulas, ReadNoElementPastTheEndOfAList) {

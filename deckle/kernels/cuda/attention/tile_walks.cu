@@ -201,11 +201,11 @@ TileWalks tile_walks(const CudaAttentionProblem& problem, Side owner, int owned_
 
 void make_tile_walks(const CudaAttentionProblem& problem, Side owner, const TileWalks& walks, cudaStream_t stream) {
   const AttentionSizes& sizes = problem.sizes;
+  if (walks.visits == nullptr || sizes.batch == 0) return;
   constexpr int kMostRows = 65535;
   WalkArguments arguments{device_problem(problem), walks, problem.ranges, problem.forbidden, owner == Side::keys, 0};
   arguments.query_tiles =
       static_cast<int>(most_tiles(sizes, Side::queries, owner == Side::keys ? walks.walked_rows : walks.owned_rows));
-  if (walks.visits == nullptr || sizes.batch == 0) return;
   constexpr const char* kWhat = "attention: walks of a mask";
   const auto sequences = static_cast<unsigned>(std::min(sizes.batch, kMostRows));
   if (arguments.query_tiles > 0)

@@ -1,0 +1,1 @@
+// Stands for a kernel file; the generator looks at names alone.
