@@ -45,8 +45,8 @@ void check_devices(const Program& program, Problems& problems) {
   for (const auto& op : program.ops) {
     if (is_of_cpu(*op) && !called.count(op.get()))
       refuse(problems, op->body_at,
-             fmt::format("'{}' has no CUDA kernel: add 'cuda: family/stem', say 'host: why', or call it in the 'cpu:' formula of a "
-                         "composite by device",
+             fmt::format("'{}' has no CUDA kernel: add 'cuda: family/stem', say 'host: why', or call it in the 'cpu:' formula of "
+                         "a composite by device",
                          op->unique_name()));
   }
 }
