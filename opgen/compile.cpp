@@ -6,6 +6,7 @@
 #include "opgen/analyze/claims.h"
 #include "opgen/analyze/derivatives.h"
 #include "opgen/analyze/devices.h"
+#include "opgen/analyze/nested_checks.h"
 #include "opgen/analyze/recompute.h"
 #include "opgen/analyze/slopes.h"
 #include "opgen/derive/rules.h"
@@ -46,6 +47,7 @@ Program analyze(const Inputs& inputs, bool core, Problems& problems) {
   Program program = resolve(library, problems);
   if (problems.empty()) check_cycles(program, problems);
   if (problems.empty() && core) check_devices(program, problems);
+  if (problems.empty()) check_nested_checks(program, problems);
   if (problems.empty()) check_claims(program, problems);
   if (problems.empty()) check_derivatives(program, problems);
   if (problems.empty()) check_slopes(program, problems);

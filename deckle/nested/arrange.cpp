@@ -115,7 +115,6 @@ NestedTensor repeat(const NestedTensor& self, IntSpan repeats) {
 }
 
 NestedTensor repeat_interleave(const NestedTensor& self, int64_t repeats, int64_t dim) {
-  check(repeats >= 0, "repeats is {} (expected 0 or more)", repeats);
   const int64_t at = nested::wrap_dim(dim, self);
   if (at > 0 && !self.is_ragged(at))
     return {repeat_interleave(self.values(), repeats, nested::values_dim(at, self)), self.ragged()};

@@ -111,12 +111,10 @@ NestedTensor bmm(const NestedTensor& self, const NestedTensor& mat2) {
 }
 
 NestedTensor bmm(const NestedTensor& self, const Tensor& mat2) {
-  check(mat2.dim() == 3, "mat2 has shape {} (expected [{}, K, N])", to_string(mat2.sizes()), self.components());
   return product(matrices_of(self, false), matrices_of(mat2, self.components(), false));
 }
 
 NestedTensor bmm(const Tensor& self, const NestedTensor& mat2) {
-  check(self.dim() == 3, "self has shape {} (expected [{}, M, K])", to_string(self.sizes()), mat2.components());
   return product(matrices_of(self, mat2.components(), false), matrices_of(mat2, false));
 }
 

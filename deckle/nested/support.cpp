@@ -5,6 +5,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "deckle/autograd/autocast.h"
 #include "deckle/base/check.h"
 #include "deckle/base/numbers.h"
 #include "deckle/nested/capacity.h"
@@ -114,6 +115,16 @@ void require_same_ragged(const Ragged& self, const Ragged& other, std::string_vi
     }
   }
   fail("ragged shapes differ: {} has {}, {} has {}{}", first, to_string(self), second, to_string(other), where);
+}
+
+NestedTensor converted(const NestedTensor& x, const autograd::Converted& as) {
+  return x.defined() ? NestedTensor(as(x.values()), x.ragged()) : x;
+}
+
+std::vector<NestedTensor> converted(const std::vector<NestedTensor>& x, const autograd::Converted& as) {
+  std::vector<NestedTensor> result;
+  for (const NestedTensor& one : x) result.push_back(converted(one, as));
+  return result;
 }
 
 std::string shape_string(const Ragged& ragged, IntSpan values_sizes) {

@@ -9,6 +9,10 @@
 #include "deckle/core/factory_device.h"
 #include "deckle/nested/nested_tensor.h"
 
+namespace deckle::autograd {
+class Converted;
+}
+
 /// What generated overloads for nested tensors call.
 namespace deckle::nested {
 
@@ -60,13 +64,21 @@ inline void require_same_ragged(const NestedTensor& self, const NestedTensor& ot
   require_same_ragged(self.ragged(), other.ragged(), first, second);
 }
 
+/// In the scope of an Autocast: the operands as the op wants them.
+NestedTensor converted(const NestedTensor& x, const autograd::Converted& as);
+std::vector<NestedTensor> converted(const std::vector<NestedTensor>& x, const autograd::Converted& as);
+
 /// "[3, 2..9, 4]".
 std::string shape_string(const NestedTensor& x);
 std::string shape_string(const Ragged& ragged, IntSpan values_sizes);
 
-/// The same as an argument of check(): made only when the message is.
+/// The same as an argument of check(): made only when the message is. What an entry's check calls the sizes.
 struct ShapeOf {
   const NestedTensor& x;
+
+  friend bool operator==(const ShapeOf& a, const ShapeOf& b) {
+    return a.x.ragged() == b.x.ragged() && IntSpan(a.x.values().sizes()) == IntSpan(b.x.values().sizes());
+  }
 };
 
 }  // namespace deckle::nested

@@ -46,6 +46,7 @@ struct Check {
   std::string of;  // the argument that the message goes on from; empty: it is about several
   TermPtr condition;
   std::vector<Piece> message;
+  std::string by_hand;  // why an overload for nested tensors that is written by hand has another one; empty: it has this one
 };
 
 /// How a kernel's result is allocated: like(tensor, dtype), like(tensor, wanted) or empty(shape, dtype).

@@ -34,6 +34,7 @@ struct WrittenCheck {
   std::string of;  // the argument that the message goes on from; empty: it is about several
   ExprPtr condition;
   Text says;
+  std::string by_hand = {};  // why the overload for nested tensors has another one, written by hand; empty: it has this one
 };
 
 /// One op: an entry of ops/*.yaml, or one derived from such an entry (a fused derivative).

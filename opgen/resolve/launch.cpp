@@ -125,7 +125,7 @@ void resolve_launch(const Entry& entry, const Program& program, const Library& l
   Scope scope = argument_scope(op, program);
   for (const WrittenCheck& check : entry.checks) {
     const TermPtr condition = Resolver(scope).resolve_to(check.condition, type_of(Base::boolean), "a check");
-    op.checks.push_back({check.of, condition, message_of(check.says, scope)});
+    op.checks.push_back({check.of, condition, message_of(check.says, scope), check.by_hand});
   }
   if (entry.body != Entry::Body::kernel) return;
   op.wraps = wraps_of(entry, scope);

@@ -17,9 +17,10 @@ namespace {
 
 /// Words of formulas and of the functions that are generated around a name, beside the members of nodes.
 const std::set<std::string> kReserved = {
-    "result",   "result_tangent", "node",     "level", "out",        "original", "wants",   "has_t",        "error",
-    "device",   "none",           "inf",      "nan",   "pi",         "check",    "fail",    "to_string",    "numel_of",
-    "wrap_dim", "zeros_raw",      "tangents", "view",  "call_check", "there",    "int64_t", "rethrow_from", "converted"};
+    "result", "result_tangent", "node",      "level",    "out",          "original",  "wants",
+    "has_t",  "error",          "device",    "none",     "inf",          "nan",       "pi",
+    "check",  "fail",           "to_string", "numel_of", "wrap_dim",     "zeros_raw", "tangents",
+    "view",   "call_check",     "there",     "int64_t",  "rethrow_from", "converted", "outside"};
 /// Functions of the generated kernels.
 const std::set<std::string> kKernelFunctions = {"d", "damped", "less_equal", "greater_equal"};
 

@@ -72,7 +72,7 @@ TEST(NestedConv1d, EqualsTheDefinitionForEachComponent) {
     };
     expect_gradients(f, std::tuple(x, random_tensor({2, 2 / groups, 3}), random_tensor({2})));
   }
-  expect_error([&] { conv1d(x, random_tensor({3, 3, 2})); }, "weight [3, 3, 2] for 2 channels in 1 groups");
+  expect_error([&] { conv1d(x, random_tensor({3, 3, 2})); }, "for weight [3, 3, 2] in 1 groups");
 }
 
 TEST(NestedWindows, ShapesAreMadeOncePerRaggedShape) {

@@ -125,7 +125,7 @@ TEST(NestedMatmul, SaysWhatDoesNotFit) {
   expect_error([&] { matmul(x, random_tensor({3, 4, 2})); }, "a dense operand of shape [3, 4, 2] for 2 components");
   expect_error([&] { linear(x, random_tensor({3, 2, 4})); }, "expected [2, out, 4] or [out, 4]");
   expect_error([&] { linear(random_nested({2, 3}, {}), random_tensor({4, 5})); }, "the last dim of shape [2, 2..3] is ragged");
-  expect_error([&] { bmm(x, random_tensor({4, 2})); }, "expected [2, K, N]");
+  expect_error([&] { bmm(x, random_tensor({4, 2})); }, "and mat2 [4, 2] (expected two batches of matrices)");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "deckle/autograd/backward.h"
 #include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
@@ -76,6 +77,39 @@ void expect_equal(const Tensors& got, const Tensors& expected, const char* what)
   }
 }
 
+/// Variants that write convert nothing: in the scope they are what they are outside of it, formulas of derivatives included.
+void check_written(const Case& op, const Tensors& given) {
+  const auto in_scope = [](const auto& call) {
+    return [&call](const Tensors& tensors) {
+      const Autocast scope(DType::bfloat16);
+      return call(tensors);
+    };
+  };
+  if (op.inplace) {
+    const auto inplace = [&](Tensors tensors) {
+      tensors[0] = clone(tensors[0]);
+      op.inplace(tensors);
+      return Tensors{tensors[0]};
+    };
+    const Answers expected = answers(op, given, inplace), got = answers(op, given, in_scope(inplace));
+    expect_equal(got.results, expected.results, "the result in place");
+    expect_equal(got.gradients, expected.gradients, "the gradient in place");
+    expect_equal(got.second, expected.second, "the second derivative in place");
+    expect_equal(got.tangents, expected.tangents, "the tangent in place");
+  }
+  if (op.out) {
+    const Tensor like = op.call(given)[0];
+    for (const DType dtype : {like.dtype(), DType::float32}) {
+      const auto out = [&](const Tensors& tensors) {
+        const Tensor written = to(zeros_like(like), dtype);
+        op.out(tensors, written);
+        return Tensors{written};
+      };
+      expect_equal(in_scope(out)(given), out(given), "what is written into out");
+    }
+  }
+}
+
 }  // namespace
 
 void check_autocast(const Case& op, autograd::Precision precision, const std::vector<bool>& converted) {
@@ -106,6 +140,7 @@ void check_autocast(const Case& op, autograd::Precision precision, const std::ve
     return answers(op, given, op.call);
   }();
   if (half) expect_equal(inside.gradients, expected.gradients, "the gradient, taken inside the scope");
+  check_written(op, given);
 }
 
 }  // namespace deckle::suite

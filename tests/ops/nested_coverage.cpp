@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <utility>
 
 #include "deckle/ops/op_table.h"
+#include "tests/support/expect.h"
 
 namespace deckle::suite {
 namespace {
@@ -20,6 +22,21 @@ std::set<std::pair<std::string, int>>& cells() {
 
 std::set<std::string>& functions() {
   static std::set<std::string> value;
+  return value;
+}
+
+std::map<std::pair<std::string, size_t>, std::string>& checks() {  // that no case has broken yet
+  static std::map<std::pair<std::string, size_t>, std::string> value;
+  return value;
+}
+
+std::set<std::pair<std::string, size_t>>& broken() {
+  static std::set<std::pair<std::string, size_t>> value;
+  return value;
+}
+
+std::map<std::string, bool>& converting() {
+  static std::map<std::string, bool> value;
   return value;
 }
 
@@ -61,12 +78,24 @@ void check_headers() {
   }
 }
 
+void check_refusals() {
+  for (const auto& [check, says] : checks()) {
+    if (!broken().contains(check))
+      ADD_FAILURE() << "no test breaks check " << check.second << " of '" << check.first << "' with nested operands (" << says
+                    << "): write a case in tests/ops/by_hand_checks_test.cpp";
+  }
+  for (const auto& check : broken()) EXPECT_TRUE(checks().contains(check)) << check.first << " has no check " << check.second;
+}
+
 class EveryCell : public ::testing::Environment {
   void TearDown() override {
     if (GTEST_FLAG_GET(filter) != "*") return;  // part of the suite
     if (!of_deckle()) return;
     check_table();
     check_headers();
+    check_refusals();
+    for (const auto& [op, held] : converting())
+      EXPECT_TRUE(held) << "no sample of '" << op << "' is a batch that its overload takes in the scope of an Autocast";
   }
 };
 
@@ -75,6 +104,24 @@ class EveryCell : public ::testing::Environment {
 }  // namespace
 
 void covered(const std::string& op, Over over) { cells().insert({op, over}); }
+
+ChecksOf::ChecksOf(const std::string& op, const std::vector<std::string>& of) {
+  for (size_t i = 0; i < of.size(); ++i) checks()[{op, i}] = of[i];
+}
+
+void refuses(const std::string& op, size_t check, const std::string& message, const std::function<void()>& call) {
+  SCOPED_TRACE(op);
+  testing::expect_error(call, op + ": " + message);
+  broken().insert({op, check});
+}
+
+void takes(const std::string& op, size_t check, const std::function<void()>& call) {
+  SCOPED_TRACE(op);
+  EXPECT_NO_THROW(call());
+  broken().insert({op, check});
+}
+
+void converts(const std::string& op, bool held) { converting()[op] |= held; }
 
 void covered_function(const std::string& name) { functions().insert(name); }
 

@@ -8,6 +8,7 @@
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
+#include "tests/ops/autocast_checks.h"
 #include "tests/ops/semantic_checks.h"
 #include "tests/ops/semantic_support.h"
 #include "tests/support/random.h"
@@ -52,6 +53,18 @@ TEST(SemanticCells, AnOpThatIsNotLinear) {
   EXPECT_NE(complaints(check_linear, of_one([](const Tensor& x) { return x * x; })).find("said to be linear"), std::string::npos);
   EXPECT_NE(complaints(check_linear, of_one([](const Tensor& x) { return x * 2.0 + 1.0; })), "");
   EXPECT_EQ(complaints(check_linear, of_one([](const Tensor& x) { return cumsum(x, 1); })), "");
+}
+
+TEST(SemanticCells, AVariantThatConvertsInAScope) {
+  const auto check = [](const Case& op) { check_autocast(op, autograd::Precision::float32, {true}); };
+  Case op = of_one([](const Tensor& x) { return exp(x); });
+  op.inplace = [](const Tensors& t) { t[0].mul_(0.3); };
+  EXPECT_EQ(complaints(check, op), "");
+  op.inplace = [](const Tensors& t) { t[0].copy_(exp(t[0]) - exp(t[0] * 0.5)); };  // in float32 there, in bfloat16 elsewhere
+  EXPECT_NE(complaints(check, op).find("the result in place"), std::string::npos);
+  op.inplace = nullptr;
+  op.out = [](const Tensors& t, const Tensor& out) { out.copy_(exp(t[0]) - exp(t[0] * 0.5)); };
+  EXPECT_NE(complaints(check, op).find("what is written into out"), std::string::npos);
 }
 
 TEST(SemanticCells, AnOpThatIsLinearInOneOfItsResults) {

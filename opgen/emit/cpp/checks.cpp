@@ -5,7 +5,6 @@
 #include "opgen/text/strings.h"
 
 namespace opgen::cpp {
-namespace {
 
 std::string print_check(const Check& check, const Place& place) {
   std::string format;
@@ -27,7 +26,7 @@ std::string print_check(const Check& check, const Place& place) {
   return condition + (one_line ? " " + refusal + "\n" : "\n" + indent(refusal + "\n", 2));
 }
 
-}  // namespace
+namespace {
 
 std::string require_enums(const Op& op) {
   std::string text;
@@ -40,6 +39,8 @@ std::string require_enums(const Op& op) {
   }
   return text;
 }
+
+}  // namespace
 
 std::string require_arguments(const Op& op) {
   std::string text;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "opgen/analyze/uses.h"
+#include "opgen/emit/cpp/autocast.h"
 #include "opgen/emit/cpp/checks.h"
 #include "opgen/emit/cpp/forward.h"
 #include "opgen/emit/cpp/node.h"
@@ -78,13 +79,14 @@ std::string print_inplace(const Op& op, const NodePlan& plan) {
   const std::string after_write = "autograd::bump_version(self);\n";
   if (!op.has_node()) {
     return naming_itself(op, Variant::inplace, head,
-                         unpack_options(op) + require_arguments(op) + "autograd::check_inplace(self, false);\n" + call +
-                             after_write + "autograd::rebase(self, nullptr);\nautograd::drop_tangents(self);\nreturn self;\n");
+                         leave_scope(op) + unpack_options(op) + require_arguments(op) +
+                             "autograd::check_inplace(self, false);\n" + call + after_write +
+                             "autograd::rebase(self, nullptr);\nautograd::drop_tangents(self);\nreturn self;\n");
   }
   const std::string inputs = join(differentiable_names(op));
   const bool reads_self = plan.slot_of(0) != nullptr;  // else the earlier value is a constant that the write ends
-  std::string body =
-      unpack_options(op) + require_arguments(op) + fmt::format("autograd::check_inplace(self, autograd::records({}));\n", inputs);
+  std::string body = leave_scope(op) + unpack_options(op) + require_arguments(op) +
+                     fmt::format("autograd::check_inplace(self, autograd::records({}));\n", inputs);
   body += fmt::format("if (!autograd::active({}{})) {{\n", reads_self ? "" : "self, ", inputs) +
           indent(call + after_write + "return self;\n", 2) + "}\n";
   body += apart_from_self(op, plan, name);

@@ -109,6 +109,10 @@ bool Printer::repeats(const Term& term) const {
   return term.is(TermKind::op) && term.op->name() == "segment_broadcast";
 }
 
+bool Printer::is_nested(const Term& term) const {
+  return term.is(TermKind::read) && place_.nested.count({term.symbol.what, term.symbol.index}) > 0;
+}
+
 std::string Printer::operand(const Term& term) const {
   if (!repeats(term)) return print(term).text;
   if (term.is(TermKind::read)) return place_.reads.at({term.symbol.what, term.symbol.index});
@@ -134,6 +138,7 @@ Printed Printer::print(const Term& term) const {
       if (term.symbol.how == Symbol::How::element)
         return {place_.parts.at({{term.symbol.what, term.symbol.index}, term.symbol.how})};
       if (repeats(term)) return {"launch::written_out(" + operand(term) + ")"};
+      if (is_nested(term)) return {place_.reads.at({term.symbol.what, term.symbol.index}) + ".values()"};
       return {place_.reads.at({term.symbol.what, term.symbol.index})};
     case TermKind::op:
       return term.operation == Operator::none || on_rows(term) ? call(term) : operation(term);
@@ -247,6 +252,7 @@ Printed Printer::operation(const Term& term) const {
   const Term &a = *term.arguments[0], &b = *term.arguments[1];
   if (a.type.is_list_of(Base::integer)) {
     const auto as_ints = [&](const Term& value) {
+      if (value.is(TermKind::property) && is_nested(*value.arguments[0])) return print(value).text;
       return value.is(TermKind::list) ? "IntSpan" + print(value).text : "IntSpan(" + print(value).text + ")";
     };
     const std::string same = as_ints(a) + " == " + as_ints(b);
@@ -275,6 +281,11 @@ Printed Printer::property(const Term& term) const {
       if (term.property == Property::numel) return {fmt::format("numel_of({})", field)};
       return {field};
     }
+  }
+  if (is_nested(object)) {
+    const std::string& value = place_.reads.at({object.symbol.what, object.symbol.index});
+    if (term.property == Property::sizes) return {"nested::ShapeOf{" + value + "}"};
+    return {fmt::format("{}.{}({})", value, spelling(term.property), dim)};
   }
   if (one_gradient(object) && term.property == Property::defined)
     return {fmt::format("grads.defined({})", object.arguments[1]->text)};

@@ -19,6 +19,7 @@ struct Place {
   std::map<size_t, std::string> asked;                             // wants(x) or has_t(x), by input
   std::set<SymbolKey> repeated;                                    // whose rows may repeat: read as RepeatedRows
   std::map<size_t, std::string> records;                           // arguments that are records, by their first field
+  std::set<SymbolKey> nested;                                      // read as nested tensors
   std::set<std::string> shadowing;                                 // identifiers around it that would hide functions
 
   void read(Symbol::What what, size_t index, std::string cpp) { reads[{what, index}] = std::move(cpp); }
@@ -50,6 +51,7 @@ class Printer {
 
  private:
   bool repeats(const Term& term) const;
+  bool is_nested(const Term& term) const;
   bool on_rows(const Term& term) const;
   std::string operand_sizes(const Term& sizes) const;
   std::string tensors(const Term& term) const;

@@ -34,6 +34,14 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
                                "namespace {1} {{\n\n{2}}}  // namespace {1}\n",
                                ops_header(home, stem.name), home.space, with_deckle_names(home, header));
     }
+    if (source.find("autograd::Converted") != std::string::npos) includes.insert("deckle/autograd/autocast.h");
+    if (source.find("if (!(") != std::string::npos) includes.insert("deckle/base/check.h");
+    if (source.find("shapes::") != std::string::npos) {
+      includes.insert("deckle/ops/shapes.h");
+      for (const auto& [space, given] : program.headers) {
+        if (!given.shapes.empty() && source.find(space + "::shapes::") != std::string::npos) includes.insert(given.shapes);
+      }
+    }
     std::string lines;
     for (const std::string& include : includes) lines += fmt::format("#include \"{}\"\n", include);
     if (!source.empty())

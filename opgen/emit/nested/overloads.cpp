@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "opgen/emit/cpp/autocast.h"
 #include "opgen/emit/cpp/checks.h"
 #include "opgen/emit/cpp/method_types.h"
 #include "opgen/emit/cpp/options.h"
@@ -38,8 +39,8 @@ class Overloads {
         source += fmt::format("namespace nested {{\n{};\n}}\n\n",
                               wrap(of_nested(cpp::return_type(op_)) + " " + op_.name(),
                                    beside_nested(cpp::parameters(op_, false), cpp::parameter_type), ""));
-        source += define(signature(false), cpp::unpack_options(op_) + cpp::require_enums(op_) + refusals(op_, first()) +
-                                               factories_there() + "return " +
+        source += define(signature(false), converted_call() + cpp::unpack_options(op_) + cpp::require_arguments(op_) +
+                                               refusals(op_, first()) + checks() + factories_there() + "return " +
                                                wrap(op_.home.prefix() + "nested::" + op_.name(), op_.argument_names(), ";\n"));
         continue;
       }
@@ -72,6 +73,47 @@ class Overloads {
 
   /// Indices of rows, which are made on the host, are copied to the device of the values.
   std::string factories_there() const { return fmt::format("const nested::OnDeviceOf there({});\n", first()); }
+
+  std::string converted_call() const {
+    return cpp::convert_operands(op_, [this](const Argument& argument) {
+      return is_nested(argument) ? "nested::converted(" + argument.name + ", converted)" : "converted(" + argument.name + ")";
+    });
+  }
+
+  /// Those of the entry, but for what it leaves to C++.
+  std::string checks() const {
+    cpp::Place place;
+    for (size_t i = 0; i < arguments().size(); ++i) {
+      place.read(Symbol::What::argument, i, arguments()[i].label());
+      place.shadowing.insert(arguments()[i].name);
+      if (is_nested(arguments()[i])) place.nested.insert({Symbol::What::argument, i});
+    }
+    for (const Group& group : op_.schema.groups) {
+      place.records[group.first] = group.name;
+      place.shadowing.insert(group.name);
+    }
+    std::string compared, text;
+    std::set<std::string> seen;
+    for (const Check& check : op_.checks) {
+      if (!check.by_hand.empty()) continue;
+      visit(*check.condition, [&](const Term& part) {
+        if (!part.is(TermKind::operation) || part.arguments.size() != 2) return;
+        const std::string a = nested_sizes(*part.arguments[0]), b = nested_sizes(*part.arguments[1]);
+        if (!a.empty() && !b.empty() && seen.insert(a + b).second)
+          compared += fmt::format("nested::require_same_ragged({1}, {0}, \"{1}\", \"{0}\");\n", a, b);
+      });
+      text += cpp::print_check(check, place);
+    }
+    return compared + text;
+  }
+
+  /// The nested argument whose sizes these are; "" if they are something else.
+  std::string nested_sizes(const Term& term) const {
+    if (!term.is(TermKind::property) || term.property != Property::sizes) return "";
+    const Term& of = *term.arguments[0];
+    if (!of.reads(Symbol::What::argument) || !is_nested(arguments()[of.symbol.index])) return "";
+    return arguments()[of.symbol.index].name;
+  }
 
   /// A function whose errors begin with the op's name and give the shapes of its nested arguments.
   std::string define(const std::string& head, const std::string& body, const std::string& suffix = "") const {

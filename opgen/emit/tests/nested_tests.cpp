@@ -22,8 +22,30 @@ class NestedSampleWriter {
   NestedSampleWriter(const Op& op, const Sample& sample, const std::set<std::string>& nested)
       : op_(op), sample_(sample), nested_(nested) {}
 
-  /// Empty where the sample has nothing to say: a nested argument without dims, no dim where the nested overload wants one.
   std::string write(size_t number) const {
+    const std::string body = statements();
+    return body.empty() ? "" : test(number, "", body + "suite::check(op);\n");
+  }
+
+  /// In the scope of an Autocast the overload is itself on converted operands.
+  std::string write_autocast(size_t number) const {
+    const std::string body = statements();
+    if (body.empty()) return "";
+    std::vector<std::string> flags;
+    for (const SampleTensor& tensor : sample_.tensors) {
+      const std::vector<std::string>& of = op_.autocast.of;
+      const std::string& input = op_.schema.arguments[tensor.argument].name;
+      flags.emplace_back(std::find(of.begin(), of.end(), input) != of.end() ? "true" : "false");
+    }
+    const char* precision = op_.autocast.to == AutocastRule::To::half ? "half" : "float32";
+    return test(number, "ConvertsItsOperandsInAScope",
+                body + fmt::format("suite::check_autocast(op, autograd::Precision::{}, {{{}}});\n", precision, join(flags)));
+  }
+
+ private:
+  /// What makes the case `op`. Empty where the sample has nothing to say: a nested argument without dims, no dim where the nested
+  /// overload wants one.
+  std::string statements() const {
     for (const std::string& name : nested_) {
       const size_t index = op_.index_of(name);
       if (!sample_.arguments[index].given) return "";
@@ -71,15 +93,17 @@ class NestedSampleWriter {
     }
     if (!sample_.differentiable) body += "op.derivatives = false;\n";
     if (op_.takes(Base::dtype)) body += "op.dtypes = false;\n";
-    body += "suite::check(op);\n";
-    std::string name = fmt::format("Sample{}", number);
-    if (nested_.size() > 1 || op_.body == Op::Body::pointwise) {
-      for (const std::string& argument : nested_) name += pascal_case(argument);
-    }
-    return fmt::format("TEST(Nested{}, {}) {{\n{}}}\n\n", pascal_case(op_.unique_name()), name, indent(body, 2));
+    return body;
   }
 
- private:
+  std::string test(size_t number, const std::string& promise, const std::string& body) const {
+    std::string name = fmt::format("Sample{}", number);
+    if (nested_.size() > 1 || op_.body == Op::Body::pointwise || !op_.nested.choices.empty()) {
+      for (const std::string& argument : nested_) name += pascal_case(argument);
+    }
+    return fmt::format("TEST(Nested{}, {}{}) {{\n{}}}\n\n", pascal_case(op_.unique_name()), name, promise, indent(body, 2));
+  }
+
   /// `op.member = [](parameters) { return suite::results(deckle::op(arguments)); };` with the names of parameters that are read.
   std::string lambda(const std::string& member, std::vector<std::string> parameters,
                      const std::vector<std::string>& arguments) const {
@@ -89,8 +113,9 @@ class NestedSampleWriter {
       const std::string name = parameter.substr(space + 1), read = name == "shift" ? name : name + "[";
       if (call.find(read) == std::string::npos) parameter.resize(space);
     }
-    return fmt::format("op.{} = []({}) {{\n  return suite::results({}::{}({}));\n}};\n", member, join(parameters), op_.home.space,
-                       op_.name(), call);
+    const char* results = member == "nested" && op_.nested.dense ? "dense_results" : "results";
+    return fmt::format("op.{} = []({}) {{\n  return suite::{}({}::{}({}));\n}};\n", member, join(parameters), results,
+                       op_.home.space, op_.name(), call);
   }
 
   const Op& op_;
@@ -109,6 +134,36 @@ const std::vector<Sample>& component_samples(const Op& op) {
   return generated ? op.samples : op.nested_samples;
 }
 
+/// Of overloads that are written by hand all samples; of the others, which call the op on values, one.
+std::string autocast_cases(const Op& op) {
+  if (op.autocast.to == AutocastRule::To::nothing || op.takes(Base::generator)) return "";
+  const bool by_hand = op.nested.kind == NestedRule::Kind::cpp;
+  const std::vector<Sample>& own = component_samples(op);
+  const std::vector<Sample>& samples = own.empty() && by_hand ? op.samples : own;
+  std::string text;
+  size_t number = 0;
+  for (const Sample& sample : samples) {
+    for (const std::set<std::string>& nested : nested_choices(op))
+      text += NestedSampleWriter(op, sample, nested).write_autocast(number);
+    ++number;
+    if (!by_hand && !text.empty()) break;
+  }
+  return text;
+}
+
+/// What an overload that is written by hand is to refuse.
+std::string checks_of(const Op& op) {
+  if (op.nested.kind != NestedRule::Kind::cpp || op.checks.empty()) return "";
+  std::vector<std::string> checks;
+  for (const Check& check : op.checks) {
+    std::string says = check.of.empty() ? "" : check.of + " ";
+    for (const Check::Piece& piece : check.message) says += piece.value ? "..." : piece.text;
+    checks.push_back(quote(says));
+  }
+  return wrap(fmt::format("const suite::ChecksOf kChecksOf{}", pascal_case(op.unique_name())),
+              {quote(op.name()), "{" + join(checks) + "}"}, ";\n\n");
+}
+
 std::string cases_of(const Op& op) {
   std::string text;
   size_t number = 0;
@@ -117,6 +172,7 @@ std::string cases_of(const Op& op) {
     for (const std::set<std::string>& nested : nested_choices(op)) text += NestedSampleWriter(op, sample, nested).write(number);
     ++number;
   }
+  text += autocast_cases(op) + checks_of(op);
   return text.empty() ? text : fmt::format("// {}, from {}\n", op.unique_name(), op.at.file.text()) + text;
 }
 
@@ -131,6 +187,7 @@ void emit_nested(const Program& program, const OutputOptions& options, Files& fi
           file_head(stem) +
           fmt::format(
               "#include \"{}\"\n\n#include <gtest/gtest.h>\n\n#include <limits>\n\n#include \"{}\"\n#include "
+              "\"tests/ops/nested_autocast.h\"\n#include \"tests/ops/nested_coverage.h\"\n#include "
               "\"tests/ops/nested_suite.h\"\n\n",
               nested_header(stem.home, stem.name), ops_header(stem.home, stem.name)) +
           within_tests(stem.home, shards[i]);

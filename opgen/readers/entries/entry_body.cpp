@@ -136,13 +136,23 @@ void EntryReader::checks() {
                fmt::format("'{}' has no place for checks: pointwise ops, kernels and composites that are formulas have one",
                            entry_->name()));
   const auto one = [&](const Tree& node) {
-    file_.check_keys(node, "a check", {"of", "that", "says"});
+    file_.check_keys(node, "a check", {"of", "that", "says", "by_hand"});
     if (!node["that"] || !node["says"]) file_.fail(node, "a check is {that: CONDITION, says: \"message\"}");
-    entry_->checks.push_back({"", expression(node["that"], "that"), file_.text(node["says"], "says")});
+    WrittenCheck& check = entry_->checks.emplace_back();
+    check.condition = expression(node["that"], "that");
+    check.says = file_.text(node["says"], "says");
+    if (node["by_hand"]) check.by_hand = file_.sentence(node["by_hand"], "by_hand");
+    if (node["by_hand"] && !node_["nested"]["cpp"])
+      file_.fail(node["by_hand"], fmt::format("'by_hand' is said where the overload for nested tensors is written by hand, "
+                                              "'nested: {{cpp: ...}}', which that of '{}' is not",
+                                              entry_->name()));
     if (!node["of"]) return;
-    entry_->checks.back().of = file_.text(node["of"], "of").value();
-    if (!entry_->schema.find(entry_->checks.back().of))
-      file_.fail(node["of"], fmt::format("no argument is named '{}'", entry_->checks.back().of));
+    check.of = file_.text(node["of"], "of").value();
+    const std::vector<Argument>& arguments = entry_->schema.arguments;
+    const bool known =
+        entry_->schema.find_group(check.of) != nullptr ||
+        std::any_of(arguments.begin(), arguments.end(), [&](const Argument& argument) { return argument.label() == check.of; });
+    if (!known) file_.fail(node["of"], fmt::format("no argument is named '{}'", check.of));
   };
   if (value.is_list()) {
     for (const auto& [ignored, element] : value.branches()) one(element);
