@@ -150,10 +150,20 @@ template <class A, AOrder kOrder, typename T = typename A::Element, typename Uni
 void product_with_requests(int64_t m, int64_t n, int64_t depth, const Unit* a, int64_t lda, const Unit* b, int64_t ldb, T* c,
                            int64_t ldc, Start<T> start, T factor, RowPrefetch& soon) {
   int64_t i = 0;
-  for (; i + kPrefetchRows < m && !soon.empty(); i += kPrefetchRows) {
-    soon.step();
-    A::template product<kOrder>(kPrefetchRows, n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc,
-                                ldc, start, factor);
+  if constexpr (A::kFold == 1 && kMatmulRows == kPrefetchRows) {
+    LinesAhead ahead;
+    for (; i + kPrefetchRows <= m && !soon.empty(); i += kPrefetchRows) {
+      ahead.count = soon.take(ahead.lines, LinesAhead::kMost);
+      matmul_rows_ahead<kOrder>(n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc, ldc, start,
+                                ahead);
+    }
+    if (i == m) return;
+  } else {
+    for (; i + kPrefetchRows < m && !soon.empty(); i += kPrefetchRows) {
+      soon.step();
+      A::template product<kOrder>(kPrefetchRows, n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc,
+                                  ldc, start, factor);
+    }
   }
   soon.step();
   A::template product<kOrder>(m - i, n, depth, a + (kOrder == AOrder::rows ? i * lda : i), lda, b, ldb, c + i * ldc, ldc, start,

@@ -20,6 +20,9 @@
 // GF/s of one core of Emerald Rapids in turns with the version before, others running, 8 heads, D = 64 (2026-11-23, 68849196):
 //                                                             96 x S = 128      24 x S = 512
 //   next rows, keys and results prefetched (prefetch.h)       26.9 of 16.4      40.9 of 31.4
+// Two cores of it in turns, 32 x S = 128 (2026-11-28, ec2f1bb2):   D = 64   D = 64 causal   D = 128   D = 128 causal
+//   rows copied by a call each, dq cleared and added to                 117       73            111        63
+//   by one loop, dq stored, requests earlier and inside the products    158      108            142        86
 // Rejected: two passes without a dq buffer (rows, then columns): seven products in place of five.
 
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -60,12 +63,12 @@ HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-/// The part of a task that lies in `block_keys`; `next` is what this thread goes on with.
+/// The part of a task that lies in `block_keys`, which are its first if `fresh`; `next` is what this thread goes on with.
 template <class A, typename T = typename A::Element>
 void backward_block(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& cotangent,
                     const RowStatistics<T>& statistics, const AttentionOperands& gradient, const QueryGradient<T>& dq_target,
                     FeatureGradients<T>& feature_gradients, BiasStrip<T>& strip, const KeyTask& task, const KeyRange& block_keys,
-                    const KeyBlock& next) {
+                    bool fresh, const KeyBlock& next) {
   constexpr int64_t kW = kBlock<T>, kRows = kTileRows<T>;
   const int64_t D = problem.head_dim, Dv = problem.value_dim, group = problem.group();
   const Sequence sequence(problem, task.sequence);
@@ -102,12 +105,16 @@ void backward_block(const AttentionProblem& problem, const AttentionOperands& x,
     const Features<T> features(problem, x, sequence, h);
     const Dropout dropout(problem.dropout, task.sequence, h);
     for (int64_t first = 0; first < sequence.rows; first += kRows) {
-      if (!tile.place(problem, sequence, first, block_keys)) continue;
       const int64_t row = sequence.first_row + first;
+      if (!tile.place(problem, sequence, first, block_keys)) {
+        if (fresh && want_dq) dq_target.clear(task.chunk, row, tile.count, h);
+        continue;
+      }
       statistics.load(row, tile.count, kRows, h, lse, delta);
       q.load_seen(problem.dtype, x.q, row, tile.count, h, A::query_factor(problem.scale), lse);
       dout.load_seen(problem.dtype, cotangent.out, row, tile.count, h, T(1), lse);
-      RowPrefetch soon = next_gradient_rows(problem, x, cotangent, gradient, task, block_keys, h, first, kRows, next);
+      RowPrefetch soon = next_gradient_rows(problem, x, cotangent, gradient, task, block_keys, h, first, kRows, next,
+                                            fresh && dq_target.in_place());
       soon.spread((want_dz ? 2 : 1) * tile.blocks * ((tile.seen.end - tile.seen.begin + kPrefetchRows - 1) / kPrefetchRows));
       bool dq_started = false;
       for (int64_t key = tile.seen.begin; key < tile.seen.end; key += kTileKeys) {
@@ -159,7 +166,7 @@ void backward_block(const AttentionProblem& problem, const AttentionOperands& x,
         }
         dq_started = true;
       }
-      if (want_dq) dq_target.add(task.chunk, row, tile.count, h, dq, k_stride, scale);
+      if (want_dq) dq_target.add(task.chunk, row, tile.count, h, dq, k_stride, scale, fresh);
     }
   }
   const T k_factor = A::score_factor(problem.scale);  // q carries the rest of the scale
@@ -190,7 +197,7 @@ void backward_group(const AttentionProblem& problem, const AttentionOperands& x,
   for (int64_t t : group) {
     const KeyTask& task = tasks.tasks[t];
     end = std::max(end, task.end);
-    if (gradient.q.data == nullptr) continue;
+    if (gradient.q.data == nullptr || task.begin < task.end) continue;
     const Sequence sequence(problem, task.sequence);
     for (int64_t h = task.kv_head * problem.group(); h < (task.kv_head + 1) * problem.group(); ++h)
       dq_target.clear(task.chunk, sequence, h);
@@ -201,6 +208,7 @@ void backward_group(const AttentionProblem& problem, const AttentionOperands& x,
       const KeyTask& task = tasks.tasks[group[i]];
       const KeyRange keys{key, std::min(key + kKeyBlock, task.end)};
       if (keys.empty()) continue;
+      const bool fresh = key == task.begin;
       KeyBlock after{next, next != nullptr ? next->begin : 0};
       if (i + 1 < group.size())
         after = {&tasks.tasks[group[i + 1]], key};
@@ -209,11 +217,12 @@ void backward_group(const AttentionProblem& problem, const AttentionOperands& x,
 #if HWY_TARGET == HWY_AVX3
       if constexpr (std::is_same_v<A, OnTiles>) {
         backward_block_on_tiles(problem, x, cotangent, statistics, gradient, dq_target, feature_gradients, strip, task, keys,
-                                after);
+                                fresh, after);
         continue;
       } else
 #endif
-        backward_block<A>(problem, x, cotangent, statistics, gradient, dq_target, feature_gradients, strip, task, keys, after);
+        backward_block<A>(problem, x, cotangent, statistics, gradient, dq_target, feature_gradients, strip, task, keys, fresh,
+                          after);
     }
     if (strip.on()) feature_gradients.store_strip(first_task, strip);
   }
@@ -246,10 +255,11 @@ void run_backward_as(const AttentionProblem& problem, const AttentionOperands& x
   const QueryGradient<T> dq(problem, gradient.q, tasks);
   FeatureGradients<T> feature_gradients(problem, gradient, tasks, true);
   feature_gradients.take_row_sums(x, statistics, cotangent);
-  const auto groups = static_cast<int64_t>(tasks.groups.size());
-  parallel_for(groups, task_grain(groups), [&](int64_t begin, int64_t end) {
+  const auto groups = static_cast<int64_t>(tasks.groups.size()), grain = task_grain(groups);
+  parallel_for(groups, grain, [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g) {
-      const KeyTask* next = g + 1 < end ? &tasks.tasks[tasks.groups[g + 1].front()] : nullptr;
+      const std::vector<int64_t>* const after = likely_next(tasks.groups, g, end, grain);
+      const KeyTask* next = after != nullptr ? &tasks.tasks[after->front()] : nullptr;
       backward_group<A>(problem, x, cotangent, statistics, gradient, dq, feature_gradients, tasks, tasks.groups[g], next);
     }
   });

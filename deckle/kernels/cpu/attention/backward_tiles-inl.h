@@ -69,12 +69,12 @@ struct TileRowOperand : TileOperand {
   uint32_t* block(int64_t b) const { return lanes + b * units * simd::kTileQueries; }
 };
 
-/// The part of a task that lies in `block_keys`; `next` is what this thread goes on with.
+/// The part of a task that lies in `block_keys`, which are its first if `fresh`; `next` is what this thread goes on with.
 inline void backward_block_on_tiles(const AttentionProblem& problem, const AttentionOperands& x,
                                     const AttentionResults& cotangent, const RowStatistics<float>& statistics,
                                     const AttentionOperands& gradient, const QueryGradient<float>& dq_target,
                                     FeatureGradients<float>& feature_gradients, BiasStrip<float>& strip, const KeyTask& task,
-                                    const KeyRange& block_keys, const KeyBlock& next) {
+                                    const KeyRange& block_keys, bool fresh, const KeyBlock& next) {
   constexpr int64_t kW = simd::kTileQueries, kRows = kTileRowBlocks * kW;
   const int64_t D = problem.head_dim, Dv = problem.value_dim, group = problem.group();
   const Sequence sequence(problem, task.sequence);
@@ -119,13 +119,18 @@ inline void backward_block_on_tiles(const AttentionProblem& problem, const Atten
     const Dropout dropout(problem.dropout, task.sequence, h);
     const bool plain = scale > 0 && !features.any() && !dropout.on() && !feature_gradients.any();
     for (int64_t first = 0; first < sequence.rows; first += kRows) {
-      if (!tile.place(problem, sequence, first, block_keys)) continue;
-      const int64_t row = sequence.first_row + first, lanes = tile.blocks * kW;
+      const int64_t row = sequence.first_row + first;
+      if (!tile.place(problem, sequence, first, block_keys)) {
+        if (fresh && want_dq) dq_target.clear(task.chunk, row, tile.count, h);
+        continue;
+      }
+      const int64_t lanes = tile.blocks * kW;
       statistics.load(row, tile.count, kRows, h, lse, delta);
       for (int64_t r = 0; r < lanes; ++r) lse2[r] = lse[r] * static_cast<float>(kLog2E);
       q.load_seen(x.q, row, tile.count, h, lse);
       dout.load_seen(cotangent.out, row, tile.count, h, lse);
-      RowPrefetch soon = next_gradient_rows(problem, x, cotangent, gradient, task, block_keys, h, first, kRows, next);
+      RowPrefetch soon = next_gradient_rows(problem, x, cotangent, gradient, task, block_keys, h, first, kRows, next,
+                                            fresh && dq_target.in_place());
       soon.spread(tile.blocks * ((tile.seen.end - tile.seen.begin + kTileKeys - 1) / kTileKeys));
       bool dq_started = false;
       for (int64_t key = tile.seen.begin; key < tile.seen.end; key += kTileKeys) {
@@ -184,7 +189,7 @@ inline void backward_block_on_tiles(const AttentionProblem& problem, const Atten
       }
       if (!want_dq) continue;
       transpose(dq_lanes, kDzStride, d_rows, lanes, dq, dk_stride);
-      dq_target.add(task.chunk, row, tile.count, h, dq, dk_stride, scale);
+      dq_target.add(task.chunk, row, tile.count, h, dq, dk_stride, scale, fresh);
     }
   }
   if (want_dk) {

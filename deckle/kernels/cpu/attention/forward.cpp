@@ -22,6 +22,15 @@
 //   prefetched a few at a time (prefetch.h) 74.6   the queries and keys of the next task and the next tile of this one
 //   and the rows of out for writing         76.7
 //   out written by the transposition        79.6   90.0 where everything is in L2
+// Two cores of Emerald Rapids in turns, 8 heads, GF/s of forward and backward (2026-11-28, ec2f1bb2):
+//                                                             32 x S = 128            8 x S = 512
+//                                                             D = 64     D = 128      D = 64     D = 128
+//   rows copied by a call each                                123, 117   125, 111     177, 163   231, 208
+//   by one loop (pack-inl.h); prefetches inside the products  155, 158   161, 142     215, 202   242, 238
+// Of it, one core at S = 128: the loop 1.27 to 1.34 times (of a task, copies of keys, values and queries 31 % before, 8 % after);
+// rows prefetched also for the task of the next turn, dq stored at once in place of cleared and added to, and shares of what
+// the end of a block needs requested earlier, 1.15 backward; single lines every 4 steps of a product in place of bursts between
+// products (the processor holds few requests, and loads wait behind them) 1.04.
 // Rejected: prefetching all next rows at once, in a burst: 2 %, within the noise; most requests are dropped. Copying the next
 // rows in small pieces between the products: 76 where a copy of the whole tile gives 81 (D = 128: 81, 83). Reading keys and
 // values in place, uncopied: 81 as well, though 91 for 89 where everything is in L2. Prefetching into L1 instead of L2: no
@@ -208,9 +217,9 @@ void run_forward_tasks(const AttentionProblem& problem, int64_t most_rows, Run r
   auto tasks = row_tasks(problem, most_rows);
   if (static_cast<int64_t>(tasks.size()) < kEnoughTasks) tasks = row_tasks(problem, most_rows / 2);
   if (problem.decoded != nullptr) std::erase_if(tasks, [&](const RowTask& task) { return problem.decoded[task.sequence] != 0; });
-  const auto count = static_cast<int64_t>(tasks.size());
-  parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) run(tasks[t], t + 1 < end ? &tasks[t + 1] : nullptr);
+  const auto count = static_cast<int64_t>(tasks.size()), grain = task_grain(count);
+  parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) run(tasks[t], likely_next(tasks, t, end, grain));
   });
 }
 

@@ -45,9 +45,20 @@ struct Start {
   const T* rescale = nullptr;  // kNr vectors
 };
 
-template <int kMr, int kNr, AOrder kOrder, typename T>
+/// Addresses that a product prefetches on its way, evenly spread over its depth: memory serves few lines at a time, and a burst
+/// of requests holds up the loads behind it.
+struct LinesAhead {
+  static constexpr int64_t kMost = 64;
+  const char* lines[kMost];
+  int64_t count = 0;
+};
+
+/// Steps of the depth between two prefetches.
+inline constexpr int64_t kAheadSteps = 4;
+
+template <int kMr, int kNr, AOrder kOrder, bool kAhead = false, typename T>
 HWY_INLINE void matmul_block(int64_t depth, const T* HWY_RESTRICT a, int64_t lda, const T* HWY_RESTRICT b, int64_t ldb,
-                             T* HWY_RESTRICT c, int64_t ldc, Start<T> start) {
+                             T* HWY_RESTRICT c, int64_t ldc, Start<T> start, const LinesAhead* ahead = nullptr) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   constexpr int kN = kLanes<T>;
@@ -57,7 +68,7 @@ HWY_INLINE void matmul_block(int64_t depth, const T* HWY_RESTRICT a, int64_t lda
 #pragma GCC unroll 4
     for (int j = 0; j < kNr; ++j) sum[i][j] = hn::Zero(d);
   }
-  for (int64_t k = 0; k < depth; ++k) {
+  const auto step = [&]() HWY_ATTR {
     V right[kNr];
 #pragma GCC unroll 4
     for (int j = 0; j < kNr; ++j) right[j] = hn::LoadU(d, b + j * kN);
@@ -69,7 +80,20 @@ HWY_INLINE void matmul_block(int64_t depth, const T* HWY_RESTRICT a, int64_t lda
     }
     a += kOrder == AOrder::rows ? 1 : lda;
     b += ldb;
+  };
+  int64_t k = 0;
+  if constexpr (kAhead) {
+    const char* const* line = ahead->lines;
+    const char* const* const end = line + ahead->count;
+    const int64_t groups = depth / kAheadSteps, each = groups > 0 ? (ahead->count + groups - 1) / groups : 0;
+    for (; k + kAheadSteps <= depth; k += kAheadSteps) {
+      for (const char* const* const stop = line + each < end ? line + each : end; line < stop; ++line)
+        __builtin_prefetch(*line, 0, 2);
+#pragma GCC unroll 4
+      for (int64_t s = 0; s < kAheadSteps; ++s) step();
+    }
   }
+  for (; k < depth; ++k) step();
   // The old C is added last: a sum of per-tile sums rounds less than one long chain.
   if (start.add) {
 #pragma GCC unroll 16
@@ -86,6 +110,17 @@ HWY_INLINE void matmul_block(int64_t depth, const T* HWY_RESTRICT a, int64_t lda
   for (int i = 0; i < kMr; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < kNr; ++j) hn::StoreU(sum[i][j], d, c + i * ldc + j * kN);
+  }
+}
+
+/// C[kMatmulRows, n] as above, n rounded up to one or two vectors, with prefetches.
+template <AOrder kOrder, typename T>
+HWY_NOINLINE void matmul_rows_ahead(int64_t n, int64_t depth, const T* a, int64_t lda, const T* b, int64_t ldb, T* c, int64_t ldc,
+                                    Start<T> start, const LinesAhead& ahead) {
+  if (n > kLanes<T>) {
+    matmul_block<kMatmulRows, 2, kOrder, true>(depth, a, lda, b, ldb, c, ldc, start, &ahead);
+  } else {
+    matmul_block<kMatmulRows, 1, kOrder, true>(depth, a, lda, b, ldb, c, ldc, start, &ahead);
   }
 }
 

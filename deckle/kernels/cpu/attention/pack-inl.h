@@ -71,15 +71,40 @@ inline char* row_address(DType dtype, const AttentionRows& rows, int64_t row, in
   return static_cast<char*>(rows.data) + (row * rows.row_stride + head * rows.head_stride) * item_size(dtype);
 }
 
+/// to[count, to_stride] = factor * from[count, from_stride], n elements each, a multiple of the lanes.
+template <typename T>
+HWY_INLINE void copy_rows(const T* HWY_RESTRICT from, int64_t from_stride, int64_t count, int64_t n, T factor, T* HWY_RESTRICT to,
+                          int64_t to_stride) {
+  const hn::ScalableTag<T> d;
+  constexpr int kN = kLanes<T>;
+  const auto by = hn::Set(d, factor);
+  for (int64_t r = 0; r < count; ++r, from += from_stride, to += to_stride) {
+    int64_t c = 0;
+    for (; c + 4 * kN <= n; c += 4 * kN) {
+      const auto a0 = hn::LoadU(d, from + c), a1 = hn::LoadU(d, from + c + kN), a2 = hn::LoadU(d, from + c + 2 * kN),
+                 a3 = hn::LoadU(d, from + c + 3 * kN);
+      hn::StoreU(hn::Mul(a0, by), d, to + c);
+      hn::StoreU(hn::Mul(a1, by), d, to + c + kN);
+      hn::StoreU(hn::Mul(a2, by), d, to + c + 2 * kN);
+      hn::StoreU(hn::Mul(a3, by), d, to + c + 3 * kN);
+    }
+    for (; c < n; c += kN) hn::StoreU(hn::Mul(hn::LoadU(d, from + c), by), d, to + c);
+  }
+}
+
 /// Rows [first, first + count) of one head to tile[count, stride], times factor; columns past n are zero up to whole vectors,
 /// and so are rows past count up to `padded`.
 template <typename T>
 void load_rows(DType dtype, const AttentionRows& rows, int64_t first, int64_t count, int64_t padded, int64_t head, int64_t n,
                T factor, T* tile, int64_t stride) {
   const int64_t whole = round_up_lanes<T>(n);
-  for (int64_t r = 0; r < count; ++r) {
-    load_row(dtype, row_address(dtype, rows, first + r, head), n, factor, tile + r * stride);
-    for (int64_t d = n; d < whole; ++d) tile[r * stride + d] = T(0);
+  if (dtype == dtype_of<T> && whole == n) {
+    copy_rows(reinterpret_cast<const T*>(row_address(dtype, rows, first, head)), rows.row_stride, count, n, factor, tile, stride);
+  } else {
+    for (int64_t r = 0; r < count; ++r) {
+      load_row(dtype, row_address(dtype, rows, first + r, head), n, factor, tile + r * stride);
+      for (int64_t d = n; d < whole; ++d) tile[r * stride + d] = T(0);
+    }
   }
   for (int64_t r = count; r < padded; ++r) std::memset(tile + r * stride, 0, static_cast<size_t>(whole) * sizeof(T));
 }
@@ -87,6 +112,9 @@ void load_rows(DType dtype, const AttentionRows& rows, int64_t first, int64_t co
 template <typename T>
 void store_rows(DType dtype, const AttentionRows& rows, int64_t first, int64_t count, int64_t head, int64_t n, const T* tile,
                 int64_t stride) {
+  if (dtype == dtype_of<T> && n % kLanes<T> == 0 && count > 0) {
+    return copy_rows(tile, stride, count, n, T(1), reinterpret_cast<T*>(row_address(dtype, rows, first, head)), rows.row_stride);
+  }
   for (int64_t r = 0; r < count; ++r) store_row(dtype, tile + r * stride, n, row_address(dtype, rows, first + r, head));
 }
 

@@ -50,12 +50,21 @@ class RowStatistics {
     values_ = memory.take<T>(rows * heads_);
     delta_ = memory.take<T>(rows * heads_);
     const int64_t Dv = problem.value_dim, whole = round_up_lanes<T>(Dv);
+    const bool in_place = whole == Dv && out_dtype == dtype_of<T> && problem.dtype == dtype_of<T>;
     parallel_for(rows, kRowGrain, [&](int64_t begin, int64_t end) {
       Scratch scratch;
       T* out = scratch.take<T>(whole);
       T* dout = scratch.take<T>(whole);
       std::memset(out, 0, static_cast<size_t>(whole) * sizeof(T));
       std::memset(dout, 0, static_cast<size_t>(whole) * sizeof(T));
+      const auto product = [&](int64_t row, int64_t h) {
+        const char* a = row_address(out_dtype, result.out, row, h);
+        const char* b = row_address(problem.dtype, cotangent.out, row, h);
+        if (in_place) return dot(reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b), whole);
+        load_row(out_dtype, a, Dv, T(1), out);
+        load_row(problem.dtype, b, Dv, T(1), dout);
+        return dot(out, dout, whole);
+      };
       for (int64_t row = begin; row < end; ++row) {
         for (int64_t h = 0; h < heads_; ++h) {
           const int64_t at = row * heads_ + h;
@@ -65,10 +74,8 @@ class RowStatistics {
             delta_[at] = T(0);
             continue;
           }
-          load_row(out_dtype, row_address(out_dtype, result.out, row, h), Dv, T(1), out);
-          load_row(problem.dtype, row_address(problem.dtype, cotangent.out, row, h), Dv, T(1), dout);
           values_[at] = lse;
-          delta_[at] = dot(out, dout, whole) - (cotangent.lse ? static_cast<const T*>(cotangent.lse)[at] : T(0));
+          delta_[at] = product(row, h) - (cotangent.lse ? static_cast<const T*>(cotangent.lse)[at] : T(0));
         }
       }
     });
@@ -161,19 +168,30 @@ class QueryGradient {
     work_ = memory_.take<T>(most * chunk_size_);
   }
 
-  void clear(int64_t chunk, const Sequence& sequence, int64_t h) const {
-    for (int64_t i = 0; i < sequence.rows; ++i)
-      std::memset(row(chunk, sequence.first_row + i, h), 0, static_cast<size_t>(problem_.head_dim) * sizeof(T));
+  /// Whether the rows are the output's.
+  bool in_place() const { return work_ == nullptr; }
+
+  void clear(int64_t chunk, const Sequence& sequence, int64_t h) const { clear(chunk, sequence.first_row, sequence.rows, h); }
+  void clear(int64_t chunk, int64_t first, int64_t count, int64_t h) const {
+    for (int64_t i = 0; i < count; ++i)
+      std::memset(row(chunk, first + i, h), 0, static_cast<size_t>(problem_.head_dim) * sizeof(T));
   }
 
-  void add(int64_t chunk, int64_t first, int64_t count, int64_t h, const T* tile, int64_t stride, T factor) const {
+  /// Rows [first, first + count) += factor * tile; `fresh`: = in place of +=.
+  void add(int64_t chunk, int64_t first, int64_t count, int64_t h, const T* tile, int64_t stride, T factor, bool fresh) const {
     const hn::ScalableTag<T> d;
+    const auto by = hn::Set(d, factor);
     for (int64_t r = 0; r < count; ++r) {
       T* to = row(chunk, first + r, h);
       const T* from = tile + r * stride;
       int64_t i = 0;
+      if (fresh) {
+        for (; i + kLanes<T> <= problem_.head_dim; i += kLanes<T>) hn::StoreU(hn::Mul(hn::LoadU(d, from + i), by), d, to + i);
+        for (; i < problem_.head_dim; ++i) to[i] = from[i] * factor;
+        continue;
+      }
       for (; i + kLanes<T> <= problem_.head_dim; i += kLanes<T>) {
-        hn::StoreU(hn::MulAdd(hn::LoadU(d, from + i), hn::Set(d, factor), hn::LoadU(d, to + i)), d, to + i);
+        hn::StoreU(hn::MulAdd(hn::LoadU(d, from + i), by, hn::LoadU(d, to + i)), d, to + i);
       }
       for (; i < problem_.head_dim; ++i) to[i] += from[i] * factor;
     }

@@ -227,7 +227,7 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
             matmul<AOrder::columns>(tile.count, D, keys, tiles.products, kRows, tk + k_at, k_stride, tdq, k_stride, {true});
           started = true;
         }
-        if (want_tdq) c.tdq.add(task.chunk, row, tile.count, h, tdq, k_stride, scale);
+        if (want_tdq) c.tdq.add(task.chunk, row, tile.count, h, tdq, k_stride, scale, false);
       }
     }
     if (want_tdk) store_rows(problem.dtype, c.gradient_tangent.k, first_key, count, task.kv_head, D, tdk, k_stride);
