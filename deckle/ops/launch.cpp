@@ -222,12 +222,30 @@ void require_floating(const Tensor& tensor, std::string_view argument) {
   check(is_floating(tensor.dtype()), Argument{argument}, "is {} (expected a floating dtype)", name(tensor.dtype()));
 }
 
-void require_floating(TensorList tensors, std::string_view argument) {
+void require_numeric(const Tensor& tensor, std::string_view argument) {
+  if (!tensor.defined()) return;
+  check(tensor.dtype() != DType::bool_, Argument{argument}, "is bool, which has no arithmetic (expected a numeric dtype)");
+}
+
+void require_integral(const Tensor& tensor, std::string_view argument) {
+  if (!tensor.defined()) return;
+  check(!is_floating(tensor.dtype()), Argument{argument}, "is {} (expected integers or bool)", name(tensor.dtype()));
+}
+
+namespace {
+
+void require_each(TensorList tensors, std::string_view argument, void (*require)(const Tensor&, std::string_view)) {
   for (const Tensor& tensor : tensors) {
     check(tensor.defined(), Argument{argument}, "has an undefined tensor (expected defined ones)");
-    require_floating(tensor, argument);
+    require(tensor, argument);
   }
 }
+
+}  // namespace
+
+void require_floating(TensorList tensors, std::string_view argument) { require_each(tensors, argument, require_floating); }
+void require_numeric(TensorList tensors, std::string_view argument) { require_each(tensors, argument, require_numeric); }
+void require_integral(TensorList tensors, std::string_view argument) { require_each(tensors, argument, require_integral); }
 
 bool has_tangent(TensorList tensors, autograd::Level level) {
   return std::any_of(tensors.begin(), tensors.end(), [&](const Tensor& tensor) { return autograd::has_tangent(tensor, level); });

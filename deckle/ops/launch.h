@@ -80,6 +80,11 @@ std::optional<double> to_double(const std::optional<Scalar>& scalar);
 /// Throws, naming the argument, if a tensor that is given is not floating.
 void require_floating(const Tensor& tensor, std::string_view argument);
 void require_floating(TensorList tensors, std::string_view argument);
+/// The same of numbers, all but bool, and of integers and bool.
+void require_numeric(const Tensor& tensor, std::string_view argument);
+void require_numeric(TensorList tensors, std::string_view argument);
+void require_integral(const Tensor& tensor, std::string_view argument);
+void require_integral(TensorList tensors, std::string_view argument);
 
 /// One random word per element of `result`, two of float64, from `generator` or the thread's own.
 PhiloxStream reserve(Generator* generator, const Tensor& result);

@@ -60,6 +60,11 @@ void check_variants(const Entry& entry) {
     throw Problem(entry.schema.groups[0].at, fmt::format("'{}': variants write into tensors, and the op takes the record '{}'",
                                                          entry.name(), entry.schema.groups[0].name));
   if (entry.schema.results.size() != 1) throw Problem(entry.at, fmt::format("'{}': variants need one result", entry.name()));
+  if (entry.inplace && entry.nested.kind == NestedRule::Kind::cpp)
+    throw Problem(entry.nested.at,
+                  fmt::format("'{0}_' of nested tensors would have no body, as that of '{0}' is written by hand: "
+                              "leave 'inplace' out, or give a rule from which it is made",
+                              entry.name()));
   if (entry.inplace &&
       (entry.schema.arguments.empty() || entry.schema.arguments[0].name != "self" || !entry.schema.arguments[0].type.is_tensor()))
     throw Problem(entry.at,
@@ -107,6 +112,39 @@ void check_samples(const Entry& entry, const Library& library) {
   }
 }
 
+/// A segment op gets what it has in common with the op: values, a Ragged, and arguments of the same names and types.
+void check_segment(const Entry& entry, const Entry& segment) {
+  const NestedRule& rule = entry.nested;
+  const std::vector<Argument>& arguments = segment.schema.arguments;
+  const auto is_values = [](const std::vector<Argument>& all, const Argument& argument) {
+    return &argument == &*std::find_if(all.begin(), all.end(), [](const Argument& one) { return one.type.is_tensor(); });
+  };
+  bool left_out = false;
+  for (const Argument& argument : arguments) {
+    if (argument.type.is(Base::ragged) || is_values(arguments, argument)) continue;
+    if (argument.keyword_only)
+      throw Problem(rule.at, fmt::format("'{}' has the option '{}', and a segment op has none: its arguments stand before a '*'",
+                                         rule.segment, argument.name));
+    const Argument* const own = entry.schema.find(argument.name);
+    const bool given = own != nullptr && !is_dim(*own) && own->type == argument.type;
+    if (!given && (own != nullptr || !argument.default_value))
+      throw Problem(rule.at, fmt::format("'{}' takes '{} {}', which '{}' does not give it: both have it under one name and type",
+                                         rule.segment, argument.type.to_string(), argument.name, entry.name()));
+    if (given && left_out)
+      throw Problem(rule.at, fmt::format("'{}' takes '{}' behind an argument that '{}' does not have: let it stand in front",
+                                         rule.segment, argument.name, entry.name()));
+    left_out = left_out || !given;
+  }
+  for (const Argument& own : entry.schema.arguments) {
+    if (is_dim(own) || own.name == "keepdim" || is_values(entry.schema.arguments, own)) continue;
+    if (segment.schema.find(own.name) == nullptr)
+      throw Problem(rule.at,
+                    fmt::format("'{0}' has no argument '{1}', so that '{1}' would be without effect over ragged dims: give "
+                                "it one, or write the overload by hand, 'cpp'",
+                                rule.segment, own.name));
+  }
+}
+
 void check_nested(const Entry& entry, const Library& library) {
   const NestedRule& rule = entry.nested;
   if (!rule.segment.empty() && !library.has(rule.segment))
@@ -141,6 +179,13 @@ void check_nested(const Entry& entry, const Library& library) {
       throw Problem(rule.at,
                     fmt::format("'{}' cannot serve the ragged dim: a segment op takes values, a Tensor, first, and a Ragged",
                                 rule.segment));
+    for (const Argument& argument : own) {
+      if (argument.keyword_only && is_dim(argument) && overloads)
+        throw Problem(argument.at, fmt::format("'{}' says which dims the overload for nested tensors works on: it stands before "
+                                               "the '*'",
+                                               argument.name));
+    }
+    if (overloads) check_segment(entry, *library.overloads_of(rule.segment)[0]);
   }
   if (rule.kind == NestedRule::Kind::error && rule.error.size() < 8)
     throw Problem(rule.at, "'error' wants the reason why a nested tensor has no meaning here");

@@ -16,6 +16,11 @@ void check_kernels(const Entry& entry, const std::string& root) {
     throw Problem(entry.body_at,
                   fmt::format("'{}' has no kernel for the cpu, where its tests run: add 'cpu: family/stem'", entry.name()));
   for (const auto& [device, kernel] : entry.kernels) {
+    if (device == "cuda" && !entry.home.is_deckle() && !entry.external)
+      throw Problem(kernel.at,
+                    fmt::format("kernels of libraries beside Deckle are for the CPU, and 'cuda' of '{}' would never be "
+                                "called: leave it out",
+                                entry.name()));
     if (root.empty() || entry.external) continue;
     const std::string file = fmt::format("deckle/kernels/{}/{}.{}", device, kernel.file, device == "cuda" ? "cu" : "cpp");
     // Other libraries have their kernels beside their entries, or anywhere below their root.

@@ -91,6 +91,8 @@ void check_type(const Type& type, const Position& at) {
     throw Problem(at, "lists of texts do not exist: give a text for each, or an int that counts");
   if (type.list && type.base == Base::enumeration)
     throw Problem(at, fmt::format("lists of {} do not exist: give each value an argument of its own", type.enumeration->name));
+  if (type.list && type.optional_elements && type.base != Base::tensor)
+    throw Problem(at, fmt::format("'{}' is no type here: a list has all its elements", type.to_string()));
   if (type.list && type.optional && type.base != Base::integer)
     throw Problem(at, fmt::format("'{}' is no type here: an empty list says that there is nothing", type.to_string()));
 }

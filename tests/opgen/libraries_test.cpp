@@ -169,6 +169,10 @@ TEST(Libraries, SayWhoseNamesAreTaken) {
   EXPECT_EQ(compile_own("no_kernel.yaml").problems,
             Problems{"no_kernel.yaml:3:17: the kernel file kernels/nowhere.cpp is neither beside the entries nor in own"});
   EXPECT_EQ(
+      compile_own("cuda_kernel.yaml").problems,
+      Problems{"cuda_kernel.yaml:3:32: kernels of libraries beside Deckle are for the CPU, and 'cuda' of 'own_op' would never "
+               "be called: leave it out"});
+  EXPECT_EQ(
       compile_own("", "no_headers.yaml").problems,
       Problems{"no_headers.yaml:2:3: scalar functions are C++ in two headers: add 'headers: {simd: on vectors, reference: in "
                "double, for tests}'"});

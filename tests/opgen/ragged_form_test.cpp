@@ -50,5 +50,23 @@ TEST(RaggedForm, ReadsOpsAndWordsOverDimAsOverTheRows) {
   EXPECT_EQ(ragged.find("dim"), std::string::npos) << ragged;
 }
 
+TEST(RaggedForm, ComputesItsRowsAgainWhereTheEntryDoesItsIndices) {
+  const std::string ragged = tree_of(R"yaml(
+- func: placed(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
+  doc: The largest along dim and where it is.
+  kernel: {cpu: {file: reduce/arg_extrema, function: placed}}
+  result: ["empty(without_dim(self.sizes(), dim, keepdim), self.dtype())",
+      "empty(without_dim(self.sizes(), dim, keepdim), int64)"]
+  derivative:
+    self: put_back(grad, indices, self, dim)
+    values: chosen(self_t, indices, dim)
+  recompute: indices
+  nested: {segment: {cpu: {file: segment/extrema, function: segment_placed}}}
+  samples: [{self: [4, 7], dim: 0}]
+)yaml",
+                                     "segment_placed");
+  EXPECT_NE(ragged.find("segment_placed(self: Tensor, ragged: Ragged)"), std::string::npos) << ragged;
+}
+
 }  // namespace
 }  // namespace opgen::testing

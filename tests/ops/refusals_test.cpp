@@ -86,6 +86,10 @@ TEST(Refusals, OfWhatACompositeCallsNameItsOwnOperands) {
   const Tensor wide = ones({2, 2}, DType::float64), narrow = ones({2, 2}), row = ones({2}, DType::float64);
   EXPECT_EQ(error_of([&] { addmm(wide, narrow, wide); }),
             "addmm: mat1 is float32, mat2 is float64 (expected one dtype, not bool)");
+  const Tensor flags = ones({2, 2}, DType::bool_);
+  EXPECT_TRUE(
+      error_of([&] { mm(flags, flags); }).starts_with("mm: self is bool, which has no arithmetic (expected a numeric dtype)"))
+      << error_of([&] { mm(flags, flags); });
   EXPECT_EQ(error_of([&] { mv(narrow, row); }), "mv: self is float32, vec is float64 (expected one dtype, not bool)")
       << "a view of vec";
   EXPECT_EQ(error_of([&] { matmul(ones({1, 2, 2}), wide); }), "matmul: self is float32, other is float64 (expected one dtype)");

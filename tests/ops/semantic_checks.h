@@ -8,6 +8,8 @@ namespace deckle::suite {
 void check_identity(const Case& op);  // and aliasing
 void check_constant_inputs(const Case& op);
 void check_linear(const Case& op);
+/// The op is said to read sizes and dtypes alone of these tensors.
+void check_metadata(const Case& op, const std::vector<bool>& unread);
 /// The same call, of which only these results are looked at.
 Case of_results(const Case& op, const std::vector<size_t>& results);
 void check_element_wise(const Case& op);

@@ -67,6 +67,13 @@ TEST(SemanticCells, AVariantThatConvertsInAScope) {
   EXPECT_NE(complaints(check, op).find("what is written into out"), std::string::npos);
 }
 
+TEST(SemanticCells, AnOpThatReadsWhatItIsSaidNotTo) {
+  const auto check = [](const Case& op) { check_metadata(op, {true}); };
+  EXPECT_NE(complaints(check, of_one([](const Tensor& x) { return x * 2.0; })).find("only sizes and dtype count"),
+            std::string::npos);
+  EXPECT_EQ(complaints(check, of_one([](const Tensor& x) { return zeros_like(x); })), "");
+}
+
 TEST(SemanticCells, AnOpThatIsLinearInOneOfItsResults) {
   Case op = of_one([](const Tensor& x) { return x; });
   op.call = [](const Tensors& t) { return Tensors{t[0] * 2.0, exp(t[0])}; };

@@ -60,7 +60,7 @@ std::string public_header(const Stem& stem) {
                                    variant_name(*op, variant), public_parameters(*op, true));
         if (!inplace && shows_self(*op)) functions += of_a_temporary(*op);
       }
-      if (op->out) functions += signature(*op, Variant::out, false) + ";\n";
+      if (op->out) functions += signature(*op, Variant::out, op->has_options()) + ";\n";
       functions += "\n";
     }
     if (op->has_raw()) {

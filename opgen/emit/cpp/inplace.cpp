@@ -89,6 +89,7 @@ std::string print_inplace(const Op& op, const NodePlan& plan) {
                      fmt::format("autograd::check_inplace(self, autograd::records({}));\n", inputs);
   body += fmt::format("if (!autograd::active({}{})) {{\n", reads_self ? "" : "self, ", inputs) +
           indent(call + after_write + "return self;\n", 2) + "}\n";
+  body += require_one_length(op);
   body += apart_from_self(op, plan, name);
   std::string original = "self";
   if (!plan.original_self_for.empty()) {

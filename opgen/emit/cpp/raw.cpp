@@ -91,9 +91,11 @@ class KernelLaunch {
                                 cuda_ ? ", kernels::cuda::" + op_.kernels.at("cuda").function : ""));
     std::string body = unpack_records(op_);
     for (const Wrap& wrap : op_.wraps) body += wrapped_dim(wrap);
-    if (op_.dtypes == Dtypes::floating) {
+    static const std::map<Dtypes, const char*> kRequired = {
+        {Dtypes::floating, "require_floating"}, {Dtypes::numeric, "require_numeric"}, {Dtypes::integral, "require_integral"}};
+    if (const auto required = kRequired.find(op_.dtypes); required != kRequired.end()) {
       for (const Argument* argument : real_inputs())
-        body += fmt::format("launch::require_floating({}, {});\n", argument->name, quote(argument->label()));
+        body += fmt::format("launch::{}({}, {});\n", required->second, argument->name, quote(argument->label()));
     }
     body += print_checks(op_, place_) + device() + allocations();
     std::vector<std::string> values = {"Context{device}"};

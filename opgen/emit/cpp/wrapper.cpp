@@ -103,6 +103,18 @@ std::vector<std::string> lists_in_order(const Op& op, const std::set<std::string
   return ordered;
 }
 
+std::string mark_views(const Op& op) {
+  std::string viewed;
+  for (const Argument& argument : op.schema.arguments) {
+    if (argument.alias && !argument.alias->written) viewed = argument.name;
+  }
+  const std::string result = op.result_name(0);
+  if (!op.schema.results[0].type.list) return fmt::format("autograd::mark_view({}, {});\n", result, viewed);
+  return fmt::format("for (const Tensor& view : {}) autograd::mark_view(view, {}, true);\n", result, viewed);
+}
+
+}  // namespace
+
 /// Formulas for element i read element i of every list that they name, result among them: these are of one length.
 std::string require_one_length(const Op& op) {
   std::set<std::string> lists;
@@ -126,18 +138,6 @@ std::string require_one_length(const Op& op) {
   }
   return text;
 }
-
-std::string mark_views(const Op& op) {
-  std::string viewed;
-  for (const Argument& argument : op.schema.arguments) {
-    if (argument.alias && !argument.alias->written) viewed = argument.name;
-  }
-  const std::string result = op.result_name(0);
-  if (!op.schema.results[0].type.list) return fmt::format("autograd::mark_view({}, {});\n", result, viewed);
-  return fmt::format("for (const Tensor& view : {}) autograd::mark_view(view, {}, true);\n", result, viewed);
-}
-
-}  // namespace
 
 std::vector<std::string> differentiable_names(const Op& op) {
   std::vector<std::string> names;

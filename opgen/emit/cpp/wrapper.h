@@ -15,6 +15,8 @@ std::string print_composite(const Op& op);
 std::string print_composite_cpp(const Op& op);
 std::string print_out(const Op& op);
 
+/// Statements that hold the lists of which formulas for each element read the same element to one length.
+std::string require_one_length(const Op& op);
 /// The call below autograd.
 std::string call_below(const Op& op);
 /// Names of the differentiable inputs.

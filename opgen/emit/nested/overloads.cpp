@@ -297,6 +297,7 @@ class Overloads {
     std::string text = require_same();
     if (op_.nested.kind == NestedRule::Kind::whole) return text + "return " + values_call() + ";\n";
     if (op_.nested.rows) text += require_rows(first());
+    if (pointwise() && op_.takes_rows()) text += cpp::unpack_options(op_);  // which stand alone there
     const std::string on_the_values = wrap_results(values_call(), lead() + ".ragged()");
     if (dim == nullptr || op_.nested.segment.empty()) return text + on_the_values;
     if (op_.body == Op::Body::kernel && op_.dtypes == Dtypes::floating)
@@ -311,7 +312,8 @@ class Overloads {
 
   /// A call that writes into the first argument, beside which the others must fit.
   std::string writing(const std::string& call) const {
-    const std::string lines = broadcasts() ? fmt::format("const nested::Lead lead = {};\n", first()) : require_same();
+    std::string lines = broadcasts() ? fmt::format("const nested::Lead lead = {};\n", first()) : require_same();
+    if (op_.nested.rows) lines += require_rows(first());
     return lines + wrap(op_.home.prefix() + call, cpp::passed_on(op_, values_arguments(false)), ";\n") + "return " + first() +
            ";\n";
   }

@@ -58,6 +58,18 @@ class SampleWriter {
     return tests;
   }
 
+  /// The op reads sizes and dtypes alone of the inputs of which its entry says so.
+  std::string write_metadata() const {
+    std::vector<std::string> flags;
+    for (const SampleTensor& tensor : sample_.tensors) {
+      const std::string& input = op_.schema.arguments[tensor.argument].name;
+      const bool unread = std::find(op_.metadata.begin(), op_.metadata.end(), input) != op_.metadata.end();
+      flags.emplace_back(unread ? "true" : "false");
+    }
+    return fmt::format("TEST({}, Sample{}ReadsNoValuesOfWhatItsEntrySays) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_,
+                       indent(statements() + "suite::check_metadata(op, {" + join(flags) + "});\n", 2));
+  }
+
   /// In the scope of an Autocast the op is itself on converted operands.
   std::string write_autocast() const {
     std::vector<std::string> flags;
@@ -254,13 +266,15 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
         const SampleWriter writer(*op, program.functions, op->samples[i], i);
         shard += writer.write();
         if (!op->linear_in.empty()) shard += writer.write_linear();
+        if (!op->metadata.empty()) shard += writer.write_metadata();
         if (op->autocast.to != AutocastRule::To::nothing) shard += writer.write_autocast();
       }
       if (op->body == Op::Body::composite_cpp && !op->schema.results.empty()) shard += made_of_test(*op, program.functions);
     }
     for (size_t i = 0; i < shards.size(); ++i) {
       const bool made_of = shards[i].find("suite::MadeOf") != std::string::npos;
-      const bool linear = shards[i].find("suite::check_linear") != std::string::npos;
+      const bool claims = shards[i].find("suite::check_linear") != std::string::npos ||
+                          shards[i].find("suite::check_metadata") != std::string::npos;
       const bool autocast = shards[i].find("suite::check_autocast") != std::string::npos;
       const std::string text = file_head(stem) +
                                fmt::format(
@@ -269,7 +283,7 @@ void emit(const Program& program, const OutputOptions& options, Files& files, st
                                    "\"tests/ops/reference.h\"\n{}#include \"tests/ops/suite.h\"\n{}\n",
                                    ops_header(stem.home, stem.name), autocast ? "#include \"tests/ops/autocast_checks.h\"\n" : "",
                                    made_of ? "#include \"tests/ops/made_of.h\"\n" : "",
-                                   linear ? "#include \"tests/ops/semantic_checks.h\"\n" : "", references(program)) +
+                                   claims ? "#include \"tests/ops/semantic_checks.h\"\n" : "", references(program)) +
                                within_tests(stem.home, shards[i]);
       files.add(fmt::format("tests/{}_{}_test.cpp", stem.name, i), text, stem.source);
     }

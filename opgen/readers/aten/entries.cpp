@@ -122,7 +122,10 @@ class Layer {
     }
     text += "  derivative:\n";
     for (const CheckedSet& set : one.record->sets) {
-      if (set.rules->key != "Default") continue;
+      if (set.rules->key != "Default") {
+        text += fmt::format("    # {}: left out, for a derivative is one for all devices\n", set.rules->key);
+        continue;
+      }
       for (const CheckedRule& rule : set.checked) text += rule_text(*one.record, set, rule);
     }
     return text;

@@ -55,6 +55,8 @@ class EntryReader {
   /// `host: REASON`, of native ops and composites in C++.
   void host();
   void dtypes();
+  /// Refuses a field that only the launch of a kernel reads.
+  void require_kernel(const Tree& value, const std::string& field) const;
   /// `autocast: half`, `autocast: float32`, or {half: INPUTS}.
   void autocast();
   void variants();

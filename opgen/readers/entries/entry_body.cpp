@@ -169,9 +169,15 @@ void EntryReader::math() {
     file_.fail(value, "'math' is for ops whose body is no formula; the one of this op is written as mathematics already");
 }
 
+void EntryReader::require_kernel(const Tree& value, const std::string& field) const {
+  if (entry_->body != Entry::Body::kernel)
+    file_.fail(value, fmt::format("'{}' is said of kernels, which '{}' has none of: leave it out", field, entry_->name()));
+}
+
 void EntryReader::wraps() {
   const Tree value = node_["wrap"];
   if (!value) return;
+  require_kernel(value, "wrap");
   if (value.is_scalar()) {
     if (value.scalar() != "none") file_.fail(value, "'wrap' is 'none' or {dim: NUMBER OF DIMS}");
     entry_->wrap_dims = false;
@@ -188,6 +194,7 @@ void EntryReader::wraps() {
 void EntryReader::strided() {
   const Tree value = node_["strided"];
   if (!value) return;
+  require_kernel(value, "strided");
   if (value.is_scalar()) {
     entry_->strided_all = file_.boolean(value, "strided");
     return;
@@ -268,6 +275,9 @@ void EntryReader::host() {
 void EntryReader::dtypes() {
   const Tree value = node_["dtypes"];
   if (!value) return;
+  if (entry_->body != Entry::Body::kernel && entry_->body != Entry::Body::pointwise)
+    file_.fail(value, fmt::format("'dtypes' is said of pointwise ops and kernels: what '{}' takes follows from what it calls",
+                                  entry_->name()));
   const std::string text = file_.text(value, "dtypes").value();
   if (text == "floating")
     entry_->dtypes = Dtypes::floating;

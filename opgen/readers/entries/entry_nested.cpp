@@ -56,7 +56,8 @@ void EntryReader::nested() {
     if (value[word] && !by_hand && !(entry_->has_ragged_form && word == std::string("samples")))
       file_.fail(value[word], fmt::format("'{}' belongs to 'cpp'", word));
   }
-  if (value["values"]) file_.boolean(value["values"], "values");
+  if (value["values"] && !file_.boolean(value["values"], "values"))
+    file_.fail(value["values"], "'values' is true, or left out for another rule: segment, cpp or error");
   if (value["error"]) rule.error = file_.sentence(value["error"], "error");
   if (value["inserts"]) rule.inserts = file_.text(value["inserts"], "inserts").value();
   if (value["inserts"] && !entry_->schema.find(rule.inserts))

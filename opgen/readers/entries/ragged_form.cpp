@@ -105,6 +105,7 @@ std::shared_ptr<Entry> ragged_form(const Entry& entry, const Library& library) {
     argument.default_value.reset();
   }
   for (Result& result : form->schema.results) result.name = ragged_result_name(result.name);
+  std::transform(form->recompute.begin(), form->recompute.end(), form->recompute.begin(), ragged_result_name);
   for (auto* rules : {&form->reverse, &form->forward}) {
     for (WrittenRule& rule : *rules) std::transform(rule.keys.begin(), rule.keys.end(), rule.keys.begin(), ragged_result_name);
   }
