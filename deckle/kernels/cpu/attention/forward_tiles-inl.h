@@ -15,9 +15,12 @@
 //   128                                                                 328    365    490
 //   256                                                                 347    388    535
 //   256, second run                                                     345    372    496
+// Two cores in turns, D = 64, S = 512 and S = 128 (2026-11-28, ec2f1bb2):
+//   a row's address by a table of sizes (pack-inl.h)                    583    361
+//   without                                                             659    388
 // Rejected. At 128 keys, so that stores are not read back at once: the scores of the next block before the softmax of this one
 // (320, 351, 487), and out one block late as well (313, 345, 498). Second run: out prefetched while the softmax computes (303,
-// 356, 476); two blocks for each reading of keys and values (301, 360, 503).
+// 356, 476); two blocks for each reading of keys and values (301, 360, 503). Scores 64 keys at a time with requests between: 1.00.
 
 #if defined(DECKLE_ATTENTION_FORWARD_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_FORWARD_TILES_INL_H_
