@@ -20,7 +20,8 @@
 //   without                                                             659    388
 // Rejected. At 128 keys, so that stores are not read back at once: the scores of the next block before the softmax of this one
 // (320, 351, 487), and out one block late as well (313, 345, 498). Second run: out prefetched while the softmax computes (303,
-// 356, 476); two blocks for each reading of keys and values (301, 360, 503). Scores 64 keys at a time with requests between: 1.00.
+// 356, 476); two blocks for each reading of keys and values (301, 360, 503). Scores 64 keys at a time with requests
+// between: 1.00.
 
 #if defined(DECKLE_ATTENTION_FORWARD_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_FORWARD_TILES_INL_H_
