@@ -1,10 +1,13 @@
-// The largest elements of a few rows, column by column. Compiled once per instruction set.
+// The largest elements of a few rows, column by column, and gradients brought back to where these were. Compiled once per
+// instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/segment/windows.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
 
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include <type_traits>
 
 #include "deckle/kernels/cpu/segment/windows.h"
 
@@ -65,6 +68,79 @@ void largest(const T* x, int64_t row_stride, int64_t count, int64_t columns, int
   }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+/// Numbers of rows counted from `position` on, in elements of the gradient's size; all ones where they do not fit.
+template <class D>
+HWY_INLINE hn::Vec<D> load_rows(D numbers, const int64_t* positions, int64_t position) {
+  const hn::Repartition<int64_t, D> wide;
+  const auto start = hn::Set(wide, position);
+  const auto first = hn::Sub(hn::LoadU(wide, positions), start);
+  if constexpr (sizeof(hn::TFromD<D>) == 8) {
+    return first;
+  } else {
+    const auto second = hn::Sub(hn::LoadU(wide, positions + hn::Lanes(wide)), start);
+    const auto low = hn::ConcatEven(numbers, hn::BitCast(numbers, second), hn::BitCast(numbers, first));
+    const auto high = hn::ConcatOdd(numbers, hn::BitCast(numbers, second), hn::BitCast(numbers, first));
+    return hn::IfThenElse(hn::Eq(high, hn::Zero(numbers)), low, hn::Set(numbers, -1));
+  }
+}
+#endif
+
+template <typename T>
+void put(const T* gradient, const int64_t* positions, int64_t columns, int64_t position, int64_t rows, T* result,
+         int64_t row_stride) {
+  int64_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<T> d;
+  const hn::RebindToSigned<decltype(d)> numbers;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (; c + lanes <= columns; c += lanes) {
+    const auto value = hn::LoadU(d, gradient + c);
+    const auto chosen = load_rows(numbers, positions + c, position);
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto number = hn::Set(numbers, static_cast<hn::TFromD<decltype(numbers)>>(r));
+      hn::StoreU(hn::IfThenElseZero(hn::RebindMask(d, hn::Eq(chosen, number)), value), d, result + r * row_stride + c);
+    }
+  }
+#endif
+  for (; c < columns; ++c) {
+    for (int64_t r = 0; r < rows; ++r) result[r * row_stride + c] = positions[c] == position + r ? gradient[c] : T{0};
+  }
+}
+
+template <typename T>
+void sum_at(const T* gradients, int64_t stride, const int64_t* positions, int64_t positions_stride, int64_t count,
+            int64_t columns, int64_t position, T* result) {
+  int64_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<double> d;
+  const hn::RebindToSigned<decltype(d)> numbers;
+  const hn::Rebind<T, decltype(d)> narrow;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto here = hn::Set(numbers, position);
+  for (; c + lanes <= columns; c += lanes) {
+    auto sum = hn::Zero(d);
+    for (int64_t w = 0; w < count; ++w) {
+      const auto chosen = hn::RebindMask(d, hn::Eq(hn::LoadU(numbers, positions + w * positions_stride + c), here));
+      const auto value = hn::LoadU(narrow, gradients + w * stride + c);
+      if constexpr (std::is_same_v<T, double>)
+        sum = hn::Add(sum, hn::IfThenElseZero(chosen, value));
+      else
+        sum = hn::Add(sum, hn::IfThenElseZero(chosen, hn::PromoteTo(d, value)));
+    }
+    if constexpr (std::is_same_v<T, double>)
+      hn::StoreU(sum, d, result + c);
+    else
+      hn::StoreU(hn::DemoteTo(narrow, sum), narrow, result + c);
+  }
+#endif
+  for (; c < columns; ++c) {
+    double sum = 0;
+    for (int64_t w = 0; w < count; ++w) sum += positions[w * positions_stride + c] == position ? gradients[w * stride + c] : T{0};
+    result[c] = static_cast<T>(sum);
+  }
+}
+
 }  // namespace
 
 void largest_float(const float* x, int64_t row_stride, int64_t count, int64_t columns, int64_t position, float* best,
@@ -76,6 +152,23 @@ void largest_double(const double* x, int64_t row_stride, int64_t count, int64_t 
   largest(x, row_stride, count, columns, position, best, positions);
 }
 
+void put_float(const float* gradient, const int64_t* positions, int64_t columns, int64_t position, int64_t rows, float* result,
+               int64_t row_stride) {
+  put(gradient, positions, columns, position, rows, result, row_stride);
+}
+void put_double(const double* gradient, const int64_t* positions, int64_t columns, int64_t position, int64_t rows, double* result,
+                int64_t row_stride) {
+  put(gradient, positions, columns, position, rows, result, row_stride);
+}
+void sum_at_float(const float* gradients, int64_t stride, const int64_t* positions, int64_t positions_stride, int64_t count,
+                  int64_t columns, int64_t position, float* result) {
+  sum_at(gradients, stride, positions, positions_stride, count, columns, position, result);
+}
+void sum_at_double(const double* gradients, int64_t stride, const int64_t* positions, int64_t positions_stride, int64_t count,
+                   int64_t columns, int64_t position, double* result) {
+  sum_at(gradients, stride, positions, positions_stride, count, columns, position, result);
+}
+
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -84,6 +177,10 @@ namespace deckle::kernels::cpu {
 
 HWY_EXPORT(largest_float);
 HWY_EXPORT(largest_double);
+HWY_EXPORT(put_float);
+HWY_EXPORT(put_double);
+HWY_EXPORT(sum_at_float);
+HWY_EXPORT(sum_at_double);
 
 void segment::largest_of_rows(const float* x, int64_t row_stride, int64_t count, int64_t columns, int64_t position, float* best,
                               int64_t* positions) {
@@ -92,6 +189,23 @@ void segment::largest_of_rows(const float* x, int64_t row_stride, int64_t count,
 void segment::largest_of_rows(const double* x, int64_t row_stride, int64_t count, int64_t columns, int64_t position, double* best,
                               int64_t* positions) {
   DECKLE_SIMD(largest_double)(x, row_stride, count, columns, position, best, positions);
+}
+
+void segment::put_to_rows(const float* gradient, const int64_t* positions, int64_t columns, int64_t position, int64_t rows,
+                          float* result, int64_t row_stride) {
+  DECKLE_SIMD(put_float)(gradient, positions, columns, position, rows, result, row_stride);
+}
+void segment::put_to_rows(const double* gradient, const int64_t* positions, int64_t columns, int64_t position, int64_t rows,
+                          double* result, int64_t row_stride) {
+  DECKLE_SIMD(put_double)(gradient, positions, columns, position, rows, result, row_stride);
+}
+void segment::sum_at_position(const float* gradients, int64_t stride, const int64_t* positions, int64_t positions_stride,
+                              int64_t count, int64_t columns, int64_t position, float* result) {
+  DECKLE_SIMD(sum_at_float)(gradients, stride, positions, positions_stride, count, columns, position, result);
+}
+void segment::sum_at_position(const double* gradients, int64_t stride, const int64_t* positions, int64_t positions_stride,
+                              int64_t count, int64_t columns, int64_t position, double* result) {
+  DECKLE_SIMD(sum_at_double)(gradients, stride, positions, positions_stride, count, columns, position, result);
 }
 
 }  // namespace deckle::kernels::cpu

@@ -66,6 +66,20 @@ __global__ void __launch_bounds__(256) mean_backward(Pool p, Values g, Values re
   result.put(sum, at, column);
 }
 
+template <typename T>
+__global__ void __launch_bounds__(256)
+    maximum_backward(Pool p, Values g, const int64_t* positions, Values result, int64_t count) {
+  const int64_t e = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
+  if (e >= count) return;
+  const int64_t at = e / g.inner, column = e - at * g.inner, b = p.rows.component(at), row = at - p.rows.offsets[b];
+  const int64_t first = p.windows.offsets[b], windows = p.windows.offsets[b + 1] - first, before = row + p.lead - p.size + 1;
+  double sum = 0;
+  for (int64_t w = before <= 0 ? 0 : (before + p.stride - 1) / p.stride; w < windows && w * p.stride <= row + p.lead; ++w) {
+    if (positions[(first + w) * g.inner + column] == row) sum += g.get<double>(first + w, column);
+  }
+  result.put(static_cast<T>(sum), at, column);
+}
+
 struct Resample {
   DeviceRagged rows, places;
   double scale;
@@ -161,6 +175,14 @@ void segment_max_pool1d(const Context& context, const View& values, const Ragged
     pool<decltype(zero), false><<<blocks_of(result.numel()), 256, 0, stream>>>(
         {rows, places, size, stride, lead}, Values(values), Values(result), positions.ptr<int64_t>(), result.numel());
   });
+}
+void segment_max_pool1d_backward(const Context& context, const View& gradient, const RaggedView& windows, const View& positions,
+                                 const RaggedView& ragged, int64_t size, int64_t stride, int64_t lead, const View& result) {
+  run(context, gradient.dtype, ragged, windows, result,
+      [&](auto zero, const auto& rows, const auto& places, cudaStream_t stream) {
+        maximum_backward<decltype(zero)><<<blocks_of(result.numel()), 256, 0, stream>>>(
+            {rows, places, size, stride, lead}, Values(gradient), positions.ptr<const int64_t>(), Values(result), result.numel());
+      });
 }
 void segment_resample(const Context& context, const View& values, const RaggedView& ragged, const RaggedView& resampled,
                       double scale, bool nearest, const View& result) {
