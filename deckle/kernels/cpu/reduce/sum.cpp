@@ -95,6 +95,14 @@ void column_sums(const reduce::Rows<S>& rows, int64_t columns, CompensatedSum* r
   }
 }
 
+/// Of up to kDeep rows, which column_sums adds in T too.
+template <typename T, typename S = T>
+void few_sums(const reduce::Rows<S>& rows, int64_t columns, T* sums) {
+  const hn::ScalableTag<T> d;
+  const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
+  fold_columns(d, rows, columns, T{0}, add, [&](auto part, int64_t c, auto value) HWY_ATTR { part.store(value, sums + c); });
+}
+
 int64_t integer_row_sum(int64_t n, const int64_t* x) {
   int64_t sum = 0;
   for (int64_t i = 0; i < n; ++i) sum = reduce::add_modulo(sum, x[i]);
@@ -129,8 +137,9 @@ reduce::Folds<CompensatedSum> sum_folds() {
             &add_sums,
             &divide_sums,
             {},
-            {&row_sum<float, bfloat16>, &column_sums<float, bfloat16>}},
-           {&row_sum<double>, &column_sums<double>, &add_sums, &divide_sums, {}}},
+            {&row_sum<float, bfloat16>, &column_sums<float, bfloat16>, &few_sums<float, bfloat16>},
+            &few_sums<float>},
+           {&row_sum<double>, &column_sums<double>, &add_sums, &divide_sums, {}, {}, &few_sums<double>}},
           {&integer_row_sum, &integer_column_sums, &reduce::add_modulo, nullptr, 0}};
 }
 

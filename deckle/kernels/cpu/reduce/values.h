@@ -36,6 +36,7 @@ template <typename A>
 struct HalfFold {
   A (*row)(int64_t n, const bfloat16* x) = nullptr;
   void (*columns)(const Rows<bfloat16>& rows, int64_t columns, A* results) = nullptr;
+  void (*few)(const Rows<bfloat16>& rows, int64_t columns, float* values) = nullptr;
 };
 
 /// An associative reduction of many elements to one: the row primitives shared by dense and ragged reductions. T is the type
@@ -51,6 +52,8 @@ struct Fold {
   void (*finish)(int64_t n, const A* folded, double parameter, double* values);
   A nothing;                // the result of no elements
   HalfFold<A> halves = {};  // of float elements
+  /// Of up to kDeep rows, with a parameter of 1, the values themselves; null where T does not hold what they are made of.
+  void (*few)(const Rows<T>& rows, int64_t columns, T* values) = nullptr;
 };
 
 /// Count, mean and sum of squared deviations of a set of elements.

@@ -66,7 +66,48 @@ HWY_INLINE void transpose_block(const T* from, int64_t from_stride, T* to, int64
   HWY_UNROLL(16)
   for (int64_t i = 0; i < kN; ++i) hn::StoreU(in[i], d, to + i * to_stride);
 }
+
+/// Rows of two, three or four elements, one after another.
+template <typename T>
+void transpose_narrow(const T* from, int64_t rows, int64_t cols, T* to, int64_t to_stride) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<decltype(d)> first, second, third, fourth;
+  int64_t r = 0;
+  for (; r + lanes <= rows; r += lanes) {
+    if (cols == 2) {
+      hn::LoadInterleaved2(d, from + r * 2, first, second);
+    } else if (cols == 3) {
+      hn::LoadInterleaved3(d, from + r * 3, first, second, third);
+      hn::StoreU(third, d, to + 2 * to_stride + r);
+    } else {
+      hn::LoadInterleaved4(d, from + r * 4, first, second, third, fourth);
+      hn::StoreU(third, d, to + 2 * to_stride + r);
+      hn::StoreU(fourth, d, to + 3 * to_stride + r);
+    }
+    hn::StoreU(first, d, to + r);
+    hn::StoreU(second, d, to + to_stride + r);
+  }
+  transpose_any(from + r * cols, cols, rows - r, cols, to + r, to_stride);
+}
 #endif
+
+/// What is left beside the squares: by blocks, and the rest one by one.
+template <typename T>
+void transpose_rest(const T* from, int64_t from_stride, int64_t rows, int64_t cols, T* to, int64_t to_stride) {
+#if HWY_TARGET != HWY_SCALAR
+  if (cols >= 2 && cols <= 4 && from_stride == cols) return transpose_narrow(from, rows, cols, to, to_stride);
+  const int64_t tall = rows / kBlockSide<T> * kBlockSide<T>, wide = cols / kBlockSide<T> * kBlockSide<T>;
+  for (int64_t c = 0; c < wide; c += kBlockSide<T>) {
+    for (int64_t r = 0; r < tall; r += kBlockSide<T>)
+      transpose_block(from + r * from_stride + c, from_stride, to + c * to_stride + r, to_stride);
+  }
+  transpose_any(from + tall * from_stride, from_stride, rows - tall, wide, to + tall, to_stride);
+  transpose_any(from + wide, from_stride, rows, cols - wide, to + wide * to_stride, to_stride);
+#else
+  transpose_any(from, from_stride, rows, cols, to, to_stride);
+#endif
+}
 
 /// Squares whose sides are a cache line, through a buffer: lines apart by a power of two share a few places of the first cache,
 /// so each is to be read, and written, at once. Those of the next square, each on a page of its own, are fetched meanwhile. Rows
@@ -98,8 +139,8 @@ void transpose_lines(const T* from, int64_t from_stride, int64_t rows, int64_t c
       for (int64_t c = 0; c < kSide; ++c) std::memcpy(to + (col + c) * to_stride + row, square + c * kSide, 64);
     }
   }
-  transpose_any(from + whole_rows * from_stride, from_stride, rows - whole_rows, whole_cols, to + whole_rows, to_stride);
-  transpose_any(from + whole_cols, from_stride, rows, cols - whole_cols, to + whole_cols * to_stride, to_stride);
+  transpose_rest(from + whole_rows * from_stride, from_stride, rows - whole_rows, whole_cols, to + whole_rows, to_stride);
+  transpose_rest(from + whole_cols, from_stride, rows, cols - whole_cols, to + whole_cols * to_stride, to_stride);
 }
 
 constexpr TransposeTable kTable = {&transpose_lines<uint8_t>, &transpose_lines<uint16_t>, &transpose_lines<uint32_t>,

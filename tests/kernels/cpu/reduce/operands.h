@@ -62,9 +62,10 @@ inline std::vector<double> along(const View& shape, int64_t dim, const std::vect
 }
 
 inline std::vector<int64_t> random_sizes() {
-  const std::vector<std::vector<int64_t>> chosen = {{70000},      {3, 50000},   {50000, 3},  {300, 300},   {2000, 17},
-                                                    {5, 100, 64}, {40, 2, 700}, {1},         {},           {0},
-                                                    {4, 0},       {0, 4},       {100001, 1}, {9, 8, 7, 6}, {1000, 33}};
+  const std::vector<std::vector<int64_t>> chosen = {{70000},      {3, 50000},   {50000, 3}, {300, 300}, {2000, 17}, {5, 100, 64},
+                                                    {40, 2, 700}, {1},          {},         {0},        {4, 0},     {0, 4},
+                                                    {100001, 1},  {9, 8, 7, 6}, {1000, 33}, {1030, 2},  {513, 4},   {2, 3000},
+                                                    {30, 70, 5},  {600, 8},     {33, 16, 2}};
   if (below(2)) return chosen[static_cast<size_t>(below(static_cast<int64_t>(chosen.size())))];
   std::vector<int64_t> sizes;
   for (int64_t d = below(5); d > 0; --d) sizes.push_back(1 + below(9));

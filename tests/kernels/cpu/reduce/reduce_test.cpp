@@ -129,6 +129,26 @@ TEST_P(EveryTarget, ANanWinsAndInfinitiesAdd) {
   }
 }
 
+TEST_P(EveryTarget, ANanOrInfinityOfAShortRowIsItsOwn) {
+  for (const int64_t length : {2, 3, 5, 8}) {
+    for (const bool rows : {true, false}) {
+      Buffer x =
+          testing::random_normal(rows ? std::vector<int64_t>{700, length} : std::vector<int64_t>{length, 700}, DType::float32);
+      const int64_t row = rows ? length : 1, next = rows ? 1 : 700, dim = rows ? 1 : 0;
+      x.view.ptr<float>()[57 * row + next] = std::nanf("");
+      x.view.ptr<float>()[203 * row] = static_cast<float>(kInfinity);
+      Buffer result = testing::poisoned({700}, DType::float32);
+      for (const auto kernel : {sum, mean, amax}) {
+        kernel(kContext, x.view, std::span(&dim, 1), false, result.view);
+        for (int64_t i = 0; i < 700; ++i) {
+          EXPECT_EQ(std::isnan(result.view.ptr<float>()[i]), i == 57);
+          EXPECT_EQ(std::isinf(result.view.ptr<float>()[i]), i == 203);
+        }
+      }
+    }
+  }
+}
+
 TEST_P(EveryTarget, RowKernelsEqualLoops) {
   using Function = std::function<Row(const Row&, const Row&)>;
   const auto exponentials = [](const Row& x) {
