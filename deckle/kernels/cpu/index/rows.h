@@ -10,18 +10,19 @@
 
 namespace deckle::kernels::cpu::indexing {
 
-/// Elements per range of parallel_for for work that moves `bytes` per index: ranges of about 64 KiB.
-inline int64_t grain_of(int64_t bytes) { return 1 + (int64_t{64} << 10) / (bytes + 1); }
+/// Elements per range of parallel_for for work that moves `bytes` per index: ranges of about 128 KiB.
+inline int64_t grain_of(int64_t bytes) { return 1 + (int64_t{128} << 10) / (bytes + 1); }
 
 inline void check_index(int64_t index, int64_t size) {
   if (index < 0 || index >= size) [[unlikely]]
     fail("index {} is out of range (expected {})", index, Range{0, size - 1});
 }
 
-/// Checks a run of indices without a branch for each.
+/// Checks a run of indices without a branch for each, but for a few.
 template <typename Index>
 void check_run(const Index* indices, int64_t count, int64_t size) {
-  if (simd::all_within(indices, count, size)) [[likely]]
+  constexpr int64_t kFew = 8;
+  if (count >= kFew && simd::all_within(indices, count, size)) [[likely]]
     return;
   for (int64_t i = 0; i < count; ++i) check_index(static_cast<int64_t>(indices[i]), size);
 }

@@ -3,8 +3,9 @@
 // of src the gradient of the place that it was written to, 0 where another was written later or where index does not reach.
 //
 // A lane (all dims but `dim`) belongs to one thread, which takes its indices in ascending order: no result depends on the number
-// of threads. Lanes that lie side by side in memory are taken up to 64 at a time; along the last dim there are none, and a lane
-// is a plain loop. Memory-bound: an index and an element each are read, an element written.
+// of threads. Lanes that lie side by side in memory are taken up to 64 at a time, and what is read or written at random lies
+// densely in the second cache meanwhile; along the last dim there are none, and a lane is a plain loop. Memory-bound: an index
+// and an element each are read, an element written.
 //
 // [1024, 1024] of float32, two threads of an Emerald Rapids, us:                       scatter   its gradient
 //   all of self copied first; a branch on whether an element stayed                        966        6,496
@@ -25,6 +26,8 @@ using namespace indexing;
 namespace {
 
 constexpr int64_t kMaxBlock = 64;        // lanes taken together
+constexpr int64_t kMaxHeld = 1 << 17;    // elements of lanes that are held together, unless a lane has more
+constexpr int64_t kFew = 4;              // as few indices: one for this many elements of a lane
 constexpr int64_t kAhead = 8;            // rows of indices that are fetched beforehand
 constexpr int64_t kElements = 1 << 13;   // of lanes, of one range
 constexpr int64_t kPiece = 1 << 15;      // elements copied by one thread
@@ -51,17 +54,19 @@ void scatter_of(const View& self, int64_t dim, const View& index, const View& sr
   const Lanes<3> lanes(index, dim, {&result, &index, src.defined ? &src : &index});
   const int64_t length = index.ndim == 0 ? 1 : index.sizes[dim], rows = result.ndim == 0 ? 1 : result.sizes[dim];
   const int64_t in_result = lanes.along(0), in_index = lanes.along(1), in_src = lanes.along(2);
-  // Single lanes are copied just before they are written to.
-  const bool by_lanes = index.numel() > 0 && lanes.count() * rows == count && lanes.side_by_side() == 1 && in_result == 1;
-  if (!by_lanes)
+  // Lanes are copied just before they are written to: where they lie, or, side by side, to a place of their own.
+  const bool covers = index.numel() > 0 && lanes.count() * rows == count, single = lanes.side_by_side() == 1;
+  const bool by_lanes = covers && single && in_result == 1, held = covers && !single && length * kFew >= rows;
+  if (!by_lanes && !held)
     parallel_for(count, kPiece, [&](int64_t begin, int64_t end) { std::copy(kept + begin, kept + end, to + begin); });
   if (index.numel() == 0) return;
   const T* const from = src.defined ? static_cast<const T*>(src.data) : nullptr;
   visit_index(index, [&](const auto* indices) {
-    for_blocks(lanes, kMaxBlock, length + rows, [&](const auto& starts, int64_t width) {
+    const int64_t block = std::clamp<int64_t>(kMaxHeld / rows, 1, kMaxBlock);
+    for_blocks(lanes, held ? block : kMaxBlock, length + rows, [&](const auto& starts, int64_t width) {
       const auto [target, chosen, source] = starts;
       if (by_lanes) std::copy_n(kept + target, rows, to + target);
-      if (width == 1 && in_index == 1) {
+      if (!held && width == 1 && in_index == 1) {
         check_run(indices + chosen, length, rows);
         for (int64_t i = 0; i < length; ++i) {
           const int64_t at = target + static_cast<int64_t>(indices[chosen + i]) * in_result;
@@ -69,14 +74,18 @@ void scatter_of(const View& self, int64_t dim, const View& index, const View& sr
         }
         return;
       }
+      Scratch scratch;
+      T* const own = held ? scratch.take<T>(rows * width) : to + target;
+      const int64_t row_stride = held ? width : in_result;
+      for (int64_t row = 0; held && row < rows; ++row) std::copy_n(kept + target + row * in_result, width, own + row * width);
       for (int64_t i = 0; i < length; ++i) {
         const auto* const places = indices + chosen + i * in_index;
         if (width > 1) __builtin_prefetch(places + kAhead * in_index);
         check_run(places, width, rows);
         for (int64_t lane = 0; lane < width; ++lane)
-          to[target + static_cast<int64_t>(places[lane]) * in_result + lane] =
-              from == nullptr ? T{} : from[source + i * in_src + lane];
+          own[static_cast<int64_t>(places[lane]) * row_stride + lane] = from == nullptr ? T{} : from[source + i * in_src + lane];
       }
+      for (int64_t row = 0; held && row < rows; ++row) std::copy_n(own + row * width, width, to + target + row * in_result);
     });
   });
 }
@@ -96,13 +105,19 @@ void winners_of(const View& gradient, int64_t dim, const View& index, const View
       const auto [target, chosen, source] = starts;
       Scratch scratch;
       auto* const last = scratch.take<int64_t>(rows * width);  // of each place that is written: which element stays there
+      const bool held = width > 1 && length * kFew >= rows;    // as long as few are read, they are where they lie
+      T* const own = held ? scratch.take<T>(rows * width) : nullptr;
+      for (int64_t row = 0; held && row < rows; ++row) std::copy_n(from + source + row * in_gradient, width, own + row * width);
+      const T* const gradients = held ? own : from + source;
+      const int64_t row_stride = held ? width : in_gradient;
+      const bool run = width == 1 && in_index == 1;
+      if (run) check_run(indices + chosen, length, rows);
       for (int64_t i = 0; i < length; ++i) {
         const auto* const places = indices + chosen + i * in_index;
         if (width > 1) __builtin_prefetch(places + kAhead * in_index);
+        if (!run) check_run(places, width, rows);
         for (int64_t lane = 0; lane < width; ++lane) {
-          const auto row = static_cast<int64_t>(places[lane]);
-          check_index(row, rows);
-          last[row * width + lane] = i;
+          last[static_cast<int64_t>(places[lane]) * width + lane] = i;
         }
       }
       for (int64_t i = 0; i < length; ++i) {
@@ -110,7 +125,7 @@ void winners_of(const View& gradient, int64_t dim, const View& index, const View
         for (int64_t lane = 0; lane < width; ++lane) {
           const auto row = static_cast<int64_t>(places[lane]);
           const T kept = static_cast<T>(-static_cast<T>(last[row * width + lane] == i));  // all ones, or none: no branch
-          to[target + i * in_result + lane] = static_cast<T>(from[source + row * in_gradient + lane] & kept);
+          to[target + i * in_result + lane] = static_cast<T>(gradients[row * row_stride + lane] & kept);
         }
       }
     });
