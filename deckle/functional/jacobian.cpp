@@ -48,7 +48,7 @@ Tensor jacobian(const Map& f, const Tensor& x) {
       const Tensor row = autograd::requires_grad(y) ? grad({y}, inputs, options)[0] : Tensor();
       rows.push_back(row.defined() ? row : zeros(x.sizes(), x.dtype()));
     }
-    return view(stack(rows), both(y.sizes(), x.sizes()));
+    return reshape(stack(rows), both(y.sizes(), x.sizes()));
   });
 }
 

@@ -86,7 +86,9 @@ struct Declaration {
   std::map<std::string, Kernel> kernels;  // body kernel: by device
   bool wrap_dims = true;
   bool strided_all = false;
-  std::vector<std::string> strided;  // inputs that the kernel takes with any strides
+  std::vector<std::string> strided;   // inputs that the kernel takes with any strides
+  std::vector<std::string> permuted;  // operands, and their sizes, that it runs on in the order of dims that they share
+  bool permuted_slices = false;       // unless `dim` is the innermost in that order
   std::vector<LinearSet> linear_in;
   std::vector<std::string> metadata;  // inputs of which it reads sizes and dtype alone
   std::string host;                   // why it computes on the host, wherever its operands are; empty: where they are

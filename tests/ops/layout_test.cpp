@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "deckle/autograd/backward.h"
 #include "deckle/core/from_data.h"
 #include "deckle/ops/generated/arrange.h"
 #include "deckle/ops/generated/factory.h"
@@ -75,6 +76,86 @@ TEST(Layout, MovedElementsOfPermutedOperandsAreThose) {
   EXPECT_EQ(flip(x, {0, 1, 2}).to_vector(), flip(rows, {-1, -2, -3}).to_vector());
   EXPECT_EQ(flip(expand(slice(x, 1, 0, 1), x.sizes()), {1}).to_vector(),
             contiguous(expand(slice(x, 1, 0, 1), x.sizes())).to_vector());
+}
+
+/// Permutes the dims of what it is given; a size of 0 or 1 among them says nothing of the order.
+struct Lay {
+  const char* name;
+  Ints order, inverse;
+
+  Tensor operator()(const Tensor& rows) const { return permute(contiguous(permute(rows, order)), inverse); }
+};
+const Lay kLays[] = {{"row-major", {0, 1, 2}, {0, 1, 2}},
+                     {"last first", {2, 0, 1}, {1, 2, 0}},
+                     {"backwards", {2, 1, 0}, {2, 1, 0}},
+                     {"middle first", {1, 0, 2}, {1, 0, 2}}};
+
+/// All operands permuted in one way run as they lie, others are copied: the same elements, and the same gradients.
+TEST(Layout, OpsByIndexOfPermutedOperandsAreThoseOfCopies) {
+  for (const Ints& sizes : {Ints{4, 5, 3}, Ints{1, 6, 7}, Ints{5, 1, 4}, Ints{1, 1, 8}, Ints{33, 70, 2}, Ints{0, 3, 2}}) {
+    for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::int64}) {
+      const auto draw = [&](const Ints& of) { return to(randint(-9, 10, of), dtype); };
+      const Tensor x = draw(sizes), y = draw(sizes);
+      for (const int64_t dim : {0, 1, 2}) {
+        const int64_t size = x.size(dim);
+        const Ints fewer{std::max<int64_t>(sizes[0] - 1, 0), sizes[1], sizes[2]};
+        const Tensor all = randint(0, std::max<int64_t>(size, 1), size == 0 ? Ints{0, 0, 0} : sizes),
+                     some = randint(0, std::max<int64_t>(size, 1), size == 0 ? Ints{0, 0, 0} : fewer),
+                     places = randint(0, std::max<int64_t>(size, 1), {size == 0 ? 0 : 2 * size});
+        Dims more(x.sizes());
+        more[static_cast<size_t>(dim)] = places.numel();
+        const Tensor added = draw(Ints(more));
+        for (const Lay& lay : kLays) {
+          for (const Lay& other : kLays) {
+            SCOPED_TRACE(testing::Message() << lay.name << ", " << other.name << ", dim " << dim << ", numel " << x.numel() << " "
+                                            << name(dtype));
+            const auto same = [&](const char* what, const auto& call) {
+              const auto grad_of = [&](const Tensor& a, const Tensor& b, Tensor result) {
+                std::vector<Tensor> wanted{a, b};
+                return grad({result}, wanted, {.grad_outputs = {to(result * 2.0, dtype).detach()}, .allow_unused = true});
+              };
+              const auto leaf = [&](const Tensor& t) { return is_floating(dtype) ? t.detach().requires_grad_() : t.detach(); };
+              const Tensor a = leaf(lay(x)), b = leaf(other(y)), c = leaf(x), d = leaf(y);
+              const Tensor got = call(a, b, lay, other), want = call(c, d, kLays[0], kLays[0]);
+              ASSERT_EQ(got.sizes(), want.sizes()) << what;
+              ASSERT_EQ(got.to_vector(), want.to_vector()) << what;
+              if (!is_floating(dtype)) return;
+              const std::vector<Tensor> g = grad_of(a, b, got), h = grad_of(c, d, want);
+              for (size_t i = 0; i < 2; ++i) {
+                ASSERT_EQ(g[i].defined(), h[i].defined()) << what;
+                if (g[i].defined()) ASSERT_EQ(g[i].to_vector(), h[i].to_vector()) << what << ", gradient " << i;
+              }
+            };
+            using T = const Tensor&;
+            using L = const Lay&;
+            same("index_select", [&](T a, T, L, L) { return index_select(a, dim, places); });
+            same("index_add", [&](T a, T b, L, L l) { return index_add(a, dim, places, l(added)) + b; });
+            same("index_add of both", [&](T a, T b, L, L) { return index_add(a, dim, randint(0, 1, {size}), b); });
+            same("cat", [&](T a, T b, L, L) { return cat({a, b, a}, dim); });
+            same("stack", [&](T a, T b, L, L) { return stack({a, b}, dim); });
+            same("stack last", [&](T a, T b, L, L) { return stack({a, b}, -1); });
+            for (const Tensor& index : {all, some}) {
+              same("gather", [&](T a, T, L, L l) { return gather(a, dim, l(index)); });
+              same("scatter", [&](T a, T b, L, L l) { return scatter(a, dim, l(index), b); });
+              same("scatter_add", [&](T a, T b, L, L l) { return scatter_add(a, dim, l(index), b); });
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Elements of x lie along dim 0 in runs: slices along it would be moved one by one, and are copied.
+TEST(Layout, ResultsByIndexLieAsPermutedOperandsDo) {
+  const Tensor x = permuted(), y = permuted(), at = permute(randint(0, 3, {4, 5, 3}), {2, 0, 1}), few = randint(0, 3, {4});
+  for (const Tensor& result : {gather(x, 0, at), scatter(x, 0, at, y), scatter_add(x, 0, at, y), index_add(x, 1, few, y),
+                               index_select(x, 1, few), index_sum(x, 1, few, 4)})
+    EXPECT_EQ(result.strides(), x.strides());
+  EXPECT_TRUE(permute(cat({x, y}, 2), {1, 2, 0}).is_contiguous());
+  for (const Tensor& result :
+       {gather(x, 0, contiguous(at)), scatter(x, 0, at, contiguous(y)), cat({x, contiguous(y)}, 0), index_select(x, 0, few)})
+    EXPECT_TRUE(result.is_contiguous());
 }
 
 TEST(Layout, RepeatedElementsAreWrittenOut) {

@@ -97,7 +97,7 @@ class KernelLaunch {
       for (const Argument* argument : real_inputs())
         body += fmt::format("launch::{}({}, {});\n", required->second, argument->name, quote(argument->label()));
     }
-    body += print_checks(op_, place_) + device() + allocations();
+    body += print_checks(op_, place_) + in_common_order() + device() + allocations();
     std::vector<std::string> values = {"Context{device}"};
     for (const Parameter& parameter : op_.schema.parameters())
       values.push_back(in_view(parameter, [&](size_t i) { return kernel_argument(i); }));
@@ -145,6 +145,23 @@ class KernelLaunch {
     for (const size_t input : op_.differentiable()) inputs.push_back(&arguments()[input]);
     if (inputs.empty() && first_ != nullptr) inputs.push_back(first_);
     return inputs;
+  }
+
+  /// Operands that are all permuted in one way are taken as they lie.
+  std::string in_common_order() const {
+    if (op_.permuted.empty()) return "";
+    std::vector<std::string> values, tensors;
+    for (size_t i = 0; i < arguments().size(); ++i) {
+      const Argument& argument = arguments()[i];
+      const std::string value = place_.reads.at({Symbol::What::argument, i});
+      const bool named = std::find(op_.permuted.begin(), op_.permuted.end(), argument.name) != op_.permuted.end();
+      if (named && argument.type.is_tensor_like()) tensors.push_back(argument.type.list ? argument.name : "&" + argument.name);
+      values.push_back(named || is_dim(argument) ? "order.laid(" + value + ")" : value);
+    }
+    const bool list = tensors.size() == 1 && tensors[0][0] != '&';
+    return fmt::format("if (const launch::CommonOrder order{}; order{})\n  return order.back(raw::{}({}));\n",
+                       list ? "(" + tensors[0] + ")" : "({" + join(tensors) + "})",
+                       op_.permuted_slices ? " && !order.innermost(dim)" : "", op_.name(), join(values));
   }
 
   std::string device() const {

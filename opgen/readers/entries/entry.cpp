@@ -7,9 +7,10 @@
 namespace opgen {
 namespace {
 
-const std::vector<std::string> kFields = {
-    "func",   "doc",      "pointwise", "kernel",  "native", "composite", "derivative", "result",   "check", "wrap",     "strided",
-    "dtypes", "variants", "nested",    "samples", "tests",  "recompute", "linear",     "metadata", "math",  "autocast", "host"};
+const std::vector<std::string> kFields = {"func",       "doc",    "pointwise", "kernel", "native",    "composite",
+                                          "derivative", "result", "check",     "wrap",   "strided",   "dtypes",
+                                          "variants",   "nested", "samples",   "tests",  "recompute", "linear",
+                                          "metadata",   "math",   "autocast",  "host",   "permuted"};
 
 }  // namespace
 
@@ -33,6 +34,7 @@ std::shared_ptr<Entry> EntryReader::load() {
   checks();
   wraps();
   strided();
+  permuted();
   linear();
   metadata();
   host();

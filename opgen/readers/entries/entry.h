@@ -43,6 +43,7 @@ class EntryReader {
   void math();
   void wraps();
   void strided();
+  void permuted();
   /// The tensors that one name, or a list of names, stands for.
   std::vector<std::string> tensors_named(const Tree& node, const std::string& field) const;
   /// The value of `linear` or `metadata`: what the body does not show.

@@ -203,6 +203,37 @@ void EntryReader::strided() {
   entry_->strided = tensors_named(value, "strided");
 }
 
+void EntryReader::permuted() {
+  const Tree value = node_["permuted"];
+  if (!value) return;
+  const Schema& schema = entry_->schema;
+  if (entry_->body != Entry::Body::kernel || schema.results.size() != 1 || !schema.results[0].type.is_tensor())
+    file_.fail(value, "'permuted' is said of kernels with one tensor as their result");
+  entry_->permuted_slices = value.is_map();
+  if (value.is_map()) file_.check_keys(value, "'permuted'", {"slices"});
+  const Tree arguments = value.is_map() ? value["slices"] : value;
+  if (!arguments.is_list()) file_.fail(value, "'permuted' is a list of arguments, tensors and what are sizes, or {slices: LIST}");
+  for (const Argument& argument : schema.arguments) {
+    if (is_dim(argument) && (argument.type.list || argument.type.optional))
+      file_.fail(value, fmt::format("'permuted' is said of kernels with plain dims, and '{}' is none", argument.name));
+  }
+  if (entry_->permuted_slices && !schema.find("dim"))
+    file_.fail(value, "'slices' lie along an argument 'dim', and there is none");
+  size_t tensors = 0, lists = 0;
+  for (const auto& [ignored, element] : arguments.branches()) {
+    const std::string name = file_.text(element, "permuted").value();
+    const Argument* const argument = schema.find(name);
+    const bool given = argument != nullptr && !argument->type.optional;
+    const bool tensor = given && argument->type.is_tensor_like();
+    if (!tensor && !(given && argument->type.is_list_of(Base::integer)))
+      file_.fail(element, fmt::format("no tensor, nor list of sizes, is named '{}'", name));
+    tensors += tensor ? 1 : 0;
+    lists += tensor && argument->type.list ? 1 : 0;
+    entry_->permuted.push_back(name);
+  }
+  if (tensors == 0 || (lists > 0 && tensors > 1)) file_.fail(value, "'permuted' names tensors, or one list of them");
+}
+
 std::vector<std::string> EntryReader::tensors_named(const Tree& node, const std::string& field) const {
   std::vector<std::string> inputs;
   if (node.is_list()) {

@@ -114,6 +114,7 @@ std::shared_ptr<Entry> ragged_form(const Entry& entry, const Library& library) {
       form->doc.replace(at, dim.size(), "over the rows of each component");
   }
   form->kernels = entry.ragged_kernels;
+  form->permuted.clear();
   form->method = form->inplace = form->out = form->strided_all = false;
   std::erase_if(form->checks, [](const WrittenCheck& check) { return mentions(check.condition, "dim"); });
   form->nested = NestedRule();

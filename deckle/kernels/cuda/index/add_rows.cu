@@ -1,5 +1,6 @@
-// embedding_backward, index_add and index_add_or: rows added up by index. The positions are sorted by their index, stably; then
-// each row of the result adds its own in that order, in double (integers in int64): no atomics, the same bits in every run.
+// embedding_backward, index_add, index_sum and index_add_or: rows added up by index. The positions are sorted by their index,
+// stably; then each row of the result adds its own in that order, in double (integers in int64): no atomics, the same bits in
+// every run.
 #include <algorithm>
 #include <string>
 
@@ -100,6 +101,9 @@ void embedding_backward(const Context& context, const View& gradient, const View
 }
 void index_add(const Context& context, const View& self, int64_t dim, const View& index, const View& source, const View& result) {
   add_rows(context, self, RowShape(self, dim), index, source, result, false);
+}
+void index_sum(const Context& context, const View& source, int64_t dim, const View& index, int64_t, const View& result) {
+  add_rows(context, {}, RowShape(result, dim), index, source, result, false);
 }
 void index_add_or(const Context& context, const View& source, const View& index, int64_t rows, const View& result) {
   add_rows(context, {}, RowShape(1, rows, rows == 0 ? 0 : result.numel() / rows), index, source, result, true);
