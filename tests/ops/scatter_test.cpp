@@ -40,8 +40,31 @@ Written naive(const Tensor& self, int64_t dim, const Tensor& index, const Tensor
   return result;
 }
 
-TEST(Scatter, WritesInOrderAndSoDoItsGradients) {
+/// Of any number of threads, and src of other strides, indices of another dtype.
+void check(const Dims& sizes, int64_t dim, const Dims& reach, const Dims& given, DType dtype) {
   const int threads = num_threads();
+  const Tensor self = random_tensor(sizes).to(dtype), src = random_tensor(given).to(dtype),
+               gradient = random_tensor(sizes).to(dtype);
+  const Tensor index = randint(0, sizes[static_cast<size_t>(dim)], reach);
+  const Written expected = naive(self, dim, index, src);
+  const Tensor strided = src.transpose(0, 2).contiguous().transpose(0, 2);
+  std::vector<double> of_self = gradient.to_vector(), of_src(static_cast<size_t>(src.numel()), 0.0);
+  for (size_t place = 0; place < of_self.size(); ++place) {
+    if (expected.winner[place] < 0) continue;
+    of_src[static_cast<size_t>(expected.winner[place])] = of_self[place];
+    of_self[place] = 0;
+  }
+  for (const int count : {1, 3, 8}) {
+    set_num_threads(count);
+    EXPECT_EQ(scatter(self, dim, index, src).to_vector(), expected.values);
+    EXPECT_EQ(scatter(self, dim, index.to(DType::int32), strided).to_vector(), expected.values);
+    EXPECT_EQ(scatter_zero(gradient, dim, index).to_vector(), of_self);
+    EXPECT_EQ(scatter_backward(gradient, dim, index, src.sizes()).to_vector(), of_src);
+  }
+  set_num_threads(threads);
+}
+
+TEST(Scatter, WritesInOrderAndSoDoItsGradients) {
   for (int round = 0; round < 60; ++round) {
     const int64_t dim = round % 3;
     Dims sizes, reach, given;  // of self, index and src
@@ -50,25 +73,28 @@ TEST(Scatter, WritesInOrderAndSoDoItsGradients) {
       reach.push_back(d == dim ? random_integer(0, 120) : random_integer(1, sizes.back()));
       given.push_back(reach.back() + random_integer(0, 2));
     }
-    const Tensor self = random_tensor(sizes), src = random_tensor(given), gradient = random_tensor(sizes);
-    const Tensor index = randint(0, sizes[static_cast<size_t>(dim)], reach);
-    const Written expected = naive(self, dim, index, src);
-    const Tensor strided = src.transpose(0, 2).contiguous().transpose(0, 2);
-    for (const int count : {1, 3, 8}) {
-      set_num_threads(count);
-      EXPECT_EQ(scatter(self, dim, index, src).to_vector(), expected.values);
-      EXPECT_EQ(scatter(self, dim, index.to(DType::int32), strided).to_vector(), expected.values);
-      std::vector<double> of_self = gradient.to_vector(), of_src(static_cast<size_t>(src.numel()), 0.0);
-      for (size_t place = 0; place < of_self.size(); ++place) {
-        if (expected.winner[place] < 0) continue;
-        of_src[static_cast<size_t>(expected.winner[place])] = of_self[place];
-        of_self[place] = 0;
+    check(sizes, dim, reach, given, DType::float32);
+  }
+}
+
+/// Lanes that lie side by side, further apart than caches hold: all of them, some, few elements of each.
+TEST(Scatter, OfLargeTensorsAlongAnOuterDim) {
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float64, DType::uint8}) {
+    for (const int64_t dim : {0, 1}) {
+      const int64_t item = item_size(dtype), rows = random_integer(300, 400), wide = random_integer(3600 / item, 4000 / item);
+      const Dims sizes = dim == 0 ? Dims{rows, 2, wide / 2} : Dims{2, rows, wide};
+      for (const auto& [length, fewer] :
+           {std::pair<int64_t, int64_t>{rows, 0}, {rows / 2, 3}, {rows + 90, wide / 2 - 5}, {rows / 20, 1}}) {
+        Dims reach = sizes, given;
+        reach[static_cast<size_t>(dim)] = length;
+        reach[2] -= fewer;
+        for (const int64_t size : reach) given.push_back(size + random_integer(0, 2));
+        SCOPED_TRACE(::testing::Message() << "dim " << dim << ", " << rows << " rows, " << wide << " columns, " << length
+                                          << " indices, " << fewer << " columns fewer, " << name(dtype));
+        check(sizes, dim, reach, given, dtype);
       }
-      EXPECT_EQ(scatter_zero(gradient, dim, index).to_vector(), of_self);
-      EXPECT_EQ(scatter_backward(gradient, dim, index, src.sizes()).to_vector(), of_src);
     }
   }
-  set_num_threads(threads);
 }
 
 TEST(Scatter, OfEveryDtypeKeepsItsBits) {

@@ -33,7 +33,7 @@ void gather_of(const View& self, int64_t dim, const View& index, const View& res
   auto* to = static_cast<T*>(result.data);
   visit_index(index, [&](const auto* indices) {
     const int64_t tasks = lanes.count() / side * blocks * pieces;
-    parallel_for(tasks, grain_of(block * piece * static_cast<int64_t>(sizeof(T))), [&](int64_t first, int64_t last) {
+    parallel_for(tasks, grain_of_moves(block * piece * static_cast<int64_t>(sizeof(T))), [&](int64_t first, int64_t last) {
       for (int64_t task = first; task < last; ++task) {
         const int64_t begin = task % pieces * piece, end = std::min(length, begin + piece);
         const int64_t group = task / pieces, column = group % blocks * block, width = std::min(block, side - column);

@@ -3,13 +3,16 @@
 // of src the gradient of the place that it was written to, 0 where another was written later or where index does not reach.
 //
 // A lane (all dims but `dim`) belongs to one thread, which takes its indices in ascending order: no result depends on the number
-// of threads. Lanes that lie side by side in memory are taken up to 64 at a time, and what is read or written at random lies
-// densely in the second cache meanwhile; along the last dim there are none, and a lane is a plain loop. Memory-bound: an index
-// and an element each are read, an element written.
+// of threads. Along the last dim a lane is a plain loop; where lanes lie side by side in memory, some are brought into rows of
+// their own and back (lane_rows.h), or, of few indices, taken up to 64 at a time. Memory-bound: an index and an element each are
+// read, an element written.
 //
 // [1024, 1024] of float32, two threads of an Emerald Rapids, us:                       scatter   its gradient
 //   all of self copied first; a branch on whether an element stayed                        966        6,496
 //   each lane copied just before it is written to; a mask in place of the branch           712        1,918
+// Along the first dim:
+//   64 lanes at a time, where they lie                                                   4,175        8,232
+//   up to 64 in rows of their own                                                        2,419        4,451
 
 #include <algorithm>
 
@@ -17,6 +20,7 @@
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/item.h"
+#include "deckle/kernels/cpu/index/lane_rows.h"
 #include "deckle/kernels/cpu/index/lanes.h"
 #include "deckle/kernels/cpu/index/rows.h"
 
@@ -26,7 +30,7 @@ using namespace indexing;
 namespace {
 
 constexpr int64_t kMaxBlock = 64;        // lanes taken together
-constexpr int64_t kMaxHeld = 1 << 17;    // elements of lanes that are held together, unless a lane has more
+constexpr int64_t kCached = 1 << 20;     // bytes
 constexpr int64_t kFew = 4;              // as few indices: one for this many elements of a lane
 constexpr int64_t kAhead = 8;            // rows of indices that are fetched beforehand
 constexpr int64_t kElements = 1 << 13;   // of lanes, of one range
@@ -45,6 +49,15 @@ void for_blocks(const Lanes<kViews>& lanes, int64_t block, int64_t length, const
   });
 }
 
+/// How many lanes are brought into rows, each with an index and an element for each of `length` and an element for each of
+/// `rows`, `stride` apart; 0: none are, for caches hold them as they lie, or few are read or written.
+template <typename T, typename Index, size_t kViews>
+int64_t in_rows(const Lanes<kViews>& lanes, const Index*, int64_t length, int64_t rows, int64_t stride) {
+  const auto index_bytes = static_cast<int64_t>(sizeof(Index)), item = static_cast<int64_t>(sizeof(T));
+  if (length * kFew < rows || rows * stride * item < kCached) return 0;
+  return lanes_in_rows(lanes.side_by_side(), length * (index_bytes + item) + rows * item);
+}
+
 /// A src that is not defined is zeros.
 template <typename T>
 void scatter_of(const View& self, int64_t dim, const View& index, const View& src, const View& result) {
@@ -54,19 +67,42 @@ void scatter_of(const View& self, int64_t dim, const View& index, const View& sr
   const Lanes<3> lanes(index, dim, {&result, &index, src.defined ? &src : &index});
   const int64_t length = index.ndim == 0 ? 1 : index.sizes[dim], rows = result.ndim == 0 ? 1 : result.sizes[dim];
   const int64_t in_result = lanes.along(0), in_index = lanes.along(1), in_src = lanes.along(2);
-  // Lanes are copied just before they are written to: where they lie, or, side by side, to a place of their own.
-  const bool covers = index.numel() > 0 && lanes.count() * rows == count, single = lanes.side_by_side() == 1;
-  const bool by_lanes = covers && single && in_result == 1, held = covers && !single && length * kFew >= rows;
-  if (!by_lanes && !held)
+  const auto copy_all = [&] {
     parallel_for(count, kPiece, [&](int64_t begin, int64_t end) { std::copy(kept + begin, kept + end, to + begin); });
-  if (index.numel() == 0) return;
+  };
+  if (index.numel() == 0) return copy_all();
+  const bool covers = lanes.count() * rows == count;
   const T* const from = src.defined ? static_cast<const T*>(src.data) : nullptr;
-  visit_index(index, [&](const auto* indices) {
-    const int64_t block = std::clamp<int64_t>(kMaxHeld / rows, 1, kMaxBlock);
-    for_blocks(lanes, held ? block : kMaxBlock, length + rows, [&](const auto& starts, int64_t width) {
+  visit_index(index, [&]<typename Index>(const Index* indices) {
+    if (const int64_t together = in_rows<T>(lanes, indices, length, rows, in_result); together > 0) {
+      if (!covers) copy_all();
+      for_blocks(lanes, together, length + rows, [&](const auto& starts, int64_t width) {
+        const auto [target, chosen, source] = starts;
+        Scratch scratch;
+        Index* const places = scratch.take<Index>(length * width);
+        T* const written = from == nullptr ? nullptr : scratch.take<T>(length * width);
+        T* const own = scratch.take<T>(rows * width);
+        rows_of_lanes(indices + chosen, in_index, length, width, places);
+        check_run(places, length * width, rows);
+        if (from != nullptr) rows_of_lanes(from + source, in_src, length, width, written);
+        rows_of_lanes(kept + target, in_result, rows, width, own);
+        for (int64_t lane = 0; lane < width; ++lane) {
+          const Index* const place = places + lane * length;
+          T* const lane_to = own + lane * rows;
+          for (int64_t i = 0; i < length; ++i)
+            lane_to[static_cast<int64_t>(place[i])] = from == nullptr ? T{} : written[lane * length + i];
+        }
+        lanes_of_rows(own, rows, width, to + target, in_result);
+      });
+      return;
+    }
+    // Single lanes are copied just before they are written to.
+    const bool by_lanes = covers && lanes.side_by_side() == 1 && in_result == 1;
+    if (!by_lanes) copy_all();
+    for_blocks(lanes, kMaxBlock, length + rows, [&](const auto& starts, int64_t width) {
       const auto [target, chosen, source] = starts;
       if (by_lanes) std::copy_n(kept + target, rows, to + target);
-      if (!held && width == 1 && in_index == 1) {
+      if (width == 1 && in_index == 1) {
         check_run(indices + chosen, length, rows);
         for (int64_t i = 0; i < length; ++i) {
           const int64_t at = target + static_cast<int64_t>(indices[chosen + i]) * in_result;
@@ -74,18 +110,14 @@ void scatter_of(const View& self, int64_t dim, const View& index, const View& sr
         }
         return;
       }
-      Scratch scratch;
-      T* const own = held ? scratch.take<T>(rows * width) : to + target;
-      const int64_t row_stride = held ? width : in_result;
-      for (int64_t row = 0; held && row < rows; ++row) std::copy_n(kept + target + row * in_result, width, own + row * width);
       for (int64_t i = 0; i < length; ++i) {
         const auto* const places = indices + chosen + i * in_index;
         if (width > 1) __builtin_prefetch(places + kAhead * in_index);
         check_run(places, width, rows);
         for (int64_t lane = 0; lane < width; ++lane)
-          own[static_cast<int64_t>(places[lane]) * row_stride + lane] = from == nullptr ? T{} : from[source + i * in_src + lane];
+          to[target + static_cast<int64_t>(places[lane]) * in_result + lane] =
+              from == nullptr ? T{} : from[source + i * in_src + lane];
       }
-      for (int64_t row = 0; held && row < rows; ++row) std::copy_n(own + row * width, width, to + target + row * in_result);
     });
   });
 }
@@ -100,24 +132,42 @@ void winners_of(const View& gradient, int64_t dim, const View& index, const View
   const int64_t in_result = lanes.along(0), in_index = lanes.along(1), in_gradient = lanes.along(2);
   const T* const from = static_cast<const T*>(gradient.data);
   const int64_t block = std::clamp<int64_t>(kMaxPlaces / rows, 1, kMaxBlock);
-  visit_index(index, [&](const auto* indices) {
+  visit_index(index, [&]<typename Index>(const Index* indices) {
+    if (const int64_t together = in_rows<T>(lanes, indices, length, rows, in_gradient); together > 0) {
+      for_blocks(lanes, together, length + rows, [&](const auto& starts, int64_t width) {
+        const auto [target, chosen, source] = starts;
+        Scratch scratch;
+        Index* const places = scratch.take<Index>(length * width);
+        T* const gradients = scratch.take<T>(rows * width);
+        T* const own = scratch.take<T>(length * width);
+        auto* const last = scratch.take<int64_t>(rows);
+        rows_of_lanes(indices + chosen, in_index, length, width, places);
+        check_run(places, length * width, rows);
+        rows_of_lanes(from + source, in_gradient, rows, width, gradients);
+        for (int64_t lane = 0; lane < width; ++lane) {
+          const Index* const place = places + lane * length;
+          for (int64_t i = 0; i < length; ++i) last[static_cast<int64_t>(place[i])] = i;
+          for (int64_t i = 0; i < length; ++i) {
+            const auto row = static_cast<int64_t>(place[i]);
+            const T kept = static_cast<T>(-static_cast<T>(last[row] == i));  // all ones, or none: no branch
+            own[lane * length + i] = static_cast<T>(gradients[lane * rows + row] & kept);
+          }
+        }
+        lanes_of_rows(own, length, width, to + target, in_result);
+      });
+      return;
+    }
     for_blocks(lanes, block, length + rows, [&](const auto& starts, int64_t width) {
       const auto [target, chosen, source] = starts;
       Scratch scratch;
       auto* const last = scratch.take<int64_t>(rows * width);  // of each place that is written: which element stays there
-      const bool held = width > 1 && length * kFew >= rows;    // as long as few are read, they are where they lie
-      T* const own = held ? scratch.take<T>(rows * width) : nullptr;
-      for (int64_t row = 0; held && row < rows; ++row) std::copy_n(from + source + row * in_gradient, width, own + row * width);
-      const T* const gradients = held ? own : from + source;
-      const int64_t row_stride = held ? width : in_gradient;
-      const bool run = width == 1 && in_index == 1;
-      if (run) check_run(indices + chosen, length, rows);
       for (int64_t i = 0; i < length; ++i) {
         const auto* const places = indices + chosen + i * in_index;
         if (width > 1) __builtin_prefetch(places + kAhead * in_index);
-        if (!run) check_run(places, width, rows);
         for (int64_t lane = 0; lane < width; ++lane) {
-          last[static_cast<int64_t>(places[lane]) * width + lane] = i;
+          const auto row = static_cast<int64_t>(places[lane]);
+          check_index(row, rows);
+          last[row * width + lane] = i;
         }
       }
       for (int64_t i = 0; i < length; ++i) {
@@ -125,7 +175,7 @@ void winners_of(const View& gradient, int64_t dim, const View& index, const View
         for (int64_t lane = 0; lane < width; ++lane) {
           const auto row = static_cast<int64_t>(places[lane]);
           const T kept = static_cast<T>(-static_cast<T>(last[row * width + lane] == i));  // all ones, or none: no branch
-          to[target + i * in_result + lane] = static_cast<T>(gradients[row * row_stride + lane] & kept);
+          to[target + i * in_result + lane] = static_cast<T>(from[source + row * in_gradient + lane] & kept);
         }
       }
     });

@@ -25,7 +25,7 @@ using namespace indexing;
 namespace {
 
 constexpr int64_t kLine = 8, kMaxBlock = 64;  // lanes taken together: a cache line of int64 indices and more
-constexpr int64_t kSums = 1 << 16;            // 512 KiB of sums stay in L2
+constexpr int64_t kSums = 1 << 14;            // 128 KiB of sums stay in L2
 constexpr int64_t kFew = 2;                   // as few indices: one for this many elements of a lane
 constexpr int64_t kAhead = 8;                 // rows of indices that are fetched beforehand
 constexpr int64_t kPiece = 1 << 15;           // elements copied by one thread

@@ -18,7 +18,7 @@ void for_taken_rows(const RowShape& shape, const View& index, int64_t row_bytes,
   const bool checked = shape.outer > 1;  // once, in place of once for every outer item
   if (checked) check_indices(index, shape.rows);
   visit_index(index, [&](const auto* indices) {
-    parallel_for(shape.outer * taken, grain_of(row_bytes), [&](int64_t begin, int64_t end) {
+    parallel_for(shape.outer * taken, grain_of_moves(row_bytes), [&](int64_t begin, int64_t end) {
       for (int64_t first = begin; first < end;) {  // the part of one outer item
         const int64_t outer = first / taken, start = outer * taken, base = outer * shape.rows;
         const int64_t last = std::min(end, start + taken);
@@ -36,8 +36,8 @@ void for_taken_rows(const RowShape& shape, const View& index, int64_t row_bytes,
 /// take_elements of an index that counts down, in vectors.
 template <typename T>
 void reverse_elements(const T* from, int64_t rows, int64_t first, int64_t outer, int64_t taken, T* to) {
-  const int64_t piece = grain_of(sizeof(T)), pieces = (taken + piece - 1) / piece;
-  parallel_for(outer * pieces, grain_of(std::min(piece, taken) * static_cast<int64_t>(sizeof(T))),
+  const int64_t piece = grain_of_moves(sizeof(T)), pieces = (taken + piece - 1) / piece;
+  parallel_for(outer * pieces, grain_of_moves(std::min(piece, taken) * static_cast<int64_t>(sizeof(T))),
                [=](int64_t begin, int64_t end) {
                  for (int64_t task = begin; task < end; ++task) {
                    const int64_t start = task % pieces * piece, count = std::min(piece, taken - start);

@@ -20,7 +20,7 @@ void keep_triangle(const View& self, int64_t diagonal, bool lower, const View& r
   const auto* const from = static_cast<const char*>(self.data);
   auto* const to = static_cast<char*>(result.data);
   const auto bytes = [item](int64_t elements) { return static_cast<size_t>(elements * item); };
-  parallel_for(self.numel() / columns, grain_of(columns * item), [&](int64_t begin, int64_t end) {
+  parallel_for(self.numel() / columns, grain_of_moves(columns * item), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       // Columns [0, first) are on one side of the diagonal, the others on the other.
       const int64_t middle = std::clamp(diagonal, -rows, columns) + row % rows;
