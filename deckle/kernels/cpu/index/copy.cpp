@@ -14,6 +14,7 @@
 #include "deckle/kernels/cpu/index/rows.h"
 #include "deckle/kernels/cpu/simd/convert.h"
 #include "deckle/kernels/cpu/simd/convert_element.h"
+#include "deckle/kernels/cpu/simd/reverse.h"
 #include "deckle/kernels/cpu/simd/transpose.h"
 
 namespace deckle::kernels::cpu {
@@ -122,7 +123,7 @@ void move_run(const T* from, int64_t from_stride, T* to, int64_t to_stride, int6
   else if (from_stride == 0 && to_stride == 1)
     std::fill_n(to, count, *from);
   else if (from_stride == -1 && to_stride == 1)
-    for (int64_t i = 0; i < count; ++i) to[i] = from[-i];
+    simd::reverse(from - (count - 1), count, to);
   else
     for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
 }

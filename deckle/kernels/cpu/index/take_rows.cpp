@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/simd/reverse.h"
 
 namespace deckle::kernels::cpu::indexing {
 namespace {
@@ -43,7 +44,7 @@ void reverse_elements(const T* from, int64_t rows, int64_t first, int64_t outer,
                    const int64_t start = task % pieces * piece, count = std::min(piece, taken - start);
                    const T* const last = from + task / pieces * rows + first - start;
                    T* const target = to + task / pieces * taken + start;
-                   for (int64_t i = 0; i < count; ++i) target[i] = last[-i];
+                   simd::reverse(last - (count - 1), count, target);
                  }
                });
 }

@@ -55,9 +55,9 @@ struct Sequence {
 template <typename T>
 void write_apart(const Sequence<T>& s, int64_t size, int64_t stride, int64_t lead) {
   constexpr int64_t kRows = 4;  // converted at a time
-  T buffer[segment::kColumns], rows[kRows * segment::kColumns];
+  T buffer[segment::kColumns], rows[kRows * segment::kColumns], none[segment::kColumns];
   const int64_t most = s.direct() ? segment::kMostRows : kRows;
-  const T none[segment::kColumns] = {};
+  std::fill_n(none, s.columns, T{0});
   int64_t done = 0;
   const auto clear_until = [&](int64_t end) {
     for (; done < end; ++done) s.write(done, none);
