@@ -92,8 +92,8 @@ const Lay kLays[] = {{"row-major", {0, 1, 2}, {0, 1, 2}},
 
 /// All operands permuted in one way run as they lie, others are copied: the same elements, and the same gradients.
 TEST(Layout, OpsByIndexOfPermutedOperandsAreThoseOfCopies) {
-  for (const Ints& sizes : {Ints{4, 5, 3}, Ints{1, 6, 7}, Ints{5, 1, 4}, Ints{1, 1, 8}, Ints{33, 70, 2}, Ints{0, 3, 2}}) {
-    for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::int64}) {
+  for (const Ints& sizes : {Ints{4, 5, 3}, Ints{1, 6, 7}, Ints{5, 1, 4}, Ints{13, 30, 2}, Ints{0, 3, 2}}) {
+    for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
       const auto draw = [&](const Ints& of) { return to(randint(-9, 10, of), dtype); };
       const Tensor x = draw(sizes), y = draw(sizes);
       for (const int64_t dim : {0, 1, 2}) {

@@ -80,19 +80,18 @@ TEST(Scatter, WritesInOrderAndSoDoItsGradients) {
 /// Lanes that lie side by side, further apart than caches hold: all of them, some, few elements of each.
 TEST(Scatter, OfLargeTensorsAlongAnOuterDim) {
   for (const DType dtype : {DType::float32, DType::bfloat16, DType::float64, DType::uint8}) {
-    for (const int64_t dim : {0, 1}) {
-      const int64_t item = item_size(dtype), rows = random_integer(300, 400), wide = random_integer(3600 / item, 4000 / item);
-      const Dims sizes = dim == 0 ? Dims{rows, 2, wide / 2} : Dims{2, rows, wide};
-      for (const auto& [length, fewer] :
-           {std::pair<int64_t, int64_t>{rows, 0}, {rows / 2, 3}, {rows + 90, wide / 2 - 5}, {rows / 20, 1}}) {
-        Dims reach = sizes, given;
-        reach[static_cast<size_t>(dim)] = length;
-        reach[2] -= fewer;
-        for (const int64_t size : reach) given.push_back(size + random_integer(0, 2));
-        SCOPED_TRACE(::testing::Message() << "dim " << dim << ", " << rows << " rows, " << wide << " columns, " << length
-                                          << " indices, " << fewer << " columns fewer, " << name(dtype));
-        check(sizes, dim, reach, given, dtype);
-      }
+    const int64_t dim = random_integer(0, 1);
+    const int64_t item = item_size(dtype), rows = random_integer(300, 400), wide = random_integer(3600 / item, 4000 / item);
+    const Dims sizes = dim == 0 ? Dims{rows, 2, wide / 2} : Dims{2, rows, wide};
+    for (const auto& [length, fewer] :
+         {std::pair<int64_t, int64_t>{rows, 0}, {rows / 2, 3}, {rows + 90, wide / 2 - 5}, {rows / 20, 1}}) {
+      Dims reach = sizes, given;
+      reach[static_cast<size_t>(dim)] = length;
+      reach[2] -= fewer;
+      for (const int64_t size : reach) given.push_back(size + random_integer(0, 2));
+      SCOPED_TRACE(::testing::Message() << "dim " << dim << ", " << rows << " rows, " << wide << " columns, " << length
+                                        << " indices, " << fewer << " columns fewer, " << name(dtype));
+      check(sizes, dim, reach, given, dtype);
     }
   }
 }
