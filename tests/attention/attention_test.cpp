@@ -415,6 +415,25 @@ TEST(Attention, ASequenceHasTheSameBitsAloneAndInAnyBatch) {
   }
 }
 
+// Head dims of whole vectors, whose keys are read where they lie.
+TEST(Attention, TwoDecodedRowsHaveTheBitsOfTwoSteps) {
+  for (const auto& [dtype, tolerance] :
+       {std::pair(DType::float64, 1e-12), std::pair(DType::float32, 1e-5), std::pair(DType::bfloat16, 2e-2)}) {
+    for (const int64_t keys : {2, 3, 5, 6, 7, 8, 63, 64, 65, 66, 131, 200}) {
+      const Tensor q = random_tensor({1, 2, 4, 64}, dtype), k = random_tensor({1, keys, 2, 64}, dtype),
+                   v = random_tensor({1, keys, 2, 64}, dtype);
+      const Tensor both = attention(q, k, v, {.mask = masks::causal()});
+      const auto but_one = [&](const Tensor& x) { return x.slice(1, 0, keys - 1); };
+      expect_equal(both.slice(1, 0, 1), attention(q.slice(1, 0, 1), but_one(k), but_one(v), {.mask = masks::causal()}));
+      const auto wide = [](const Tensor& x) { return to(x, DType::float64); };
+      setenv("DECKLE_FORCE", "attention:reference", 1);
+      const Tensor expected = attention(wide(q), wide(k), wide(v), {.mask = masks::causal()});
+      unsetenv("DECKLE_FORCE");
+      expect_close(wide(both), expected, tolerance);
+    }
+  }
+}
+
 TEST(Attention, EveryDerivativeBesideSpareRows) {
   const Tensor q = random_tensor({2, 2, 2, 3}), k = random_tensor({2, 4, 1, 3}), v = random_tensor({2, 4, 1, 2});
   expect_every_derivative(

@@ -5,14 +5,18 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 
+#include "deckle/autograd/backward.h"
 #include "deckle/core/from_data.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/loss.h"
 #include "deckle/ops/generated/norm.h"
 #include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
 #include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
 #include "deckle/ops/indexing.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
@@ -276,6 +280,21 @@ TEST(Norms, RefuseAnEpsThatIsNegativeOrNoNumber) {
     testing::expect_error([&] { rms_norm(x, none, eps); }, "rms_norm" + message);
     testing::expect_error([&] { group_norm(x, 2, none, none, eps); }, "group_norm" + message);
     testing::expect_error([&] { batch_norm(x, none, none, none, none, eps); }, "batch_norm" + message);
+  }
+}
+
+TEST(BatchNorm, OfHalvesComputesItsStatisticsInFloatWhateverTheDtypeOfItsWeights) {
+  const Tensor noise = randn({256, 8}), gradient = randn({256, 8}), ones_of_channels = ones({8});
+  for (const auto& [dtype, mean, deviation] :
+       {std::tuple(DType::float16, 10.0, 0.05), std::tuple(DType::float16, 0.0, 0.01), std::tuple(DType::bfloat16, 8.0, 1.0)}) {
+    const Tensor x = to(noise * deviation + mean, dtype).requires_grad_(), wide = to(x.detach(), DType::float64).requires_grad_();
+    const Tensor y = batch_norm(x, ones_of_channels), expected = batch_norm(wide, to(ones_of_channels, DType::float64));
+    EXPECT_EQ(y.dtype(), dtype);
+    testing::expect_close(to(y, DType::float64), expected.detach(), 0.02);
+    sum(y * to(gradient, dtype)).backward();
+    sum(expected * to(gradient, DType::float64)).backward();
+    const double scale = amax(abs(wide.grad())).item<double>();
+    testing::expect_close(to(x.grad(), DType::float64) / scale, wide.grad() / scale, 0.03);
   }
 }
 

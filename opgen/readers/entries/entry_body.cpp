@@ -232,6 +232,12 @@ void EntryReader::permuted() {
     entry_->permuted.push_back(name);
   }
   if (tensors == 0 || (lists > 0 && tensors > 1)) file_.fail(value, "'permuted' names tensors, or one list of them");
+  for (const Argument& argument : schema.arguments) {
+    const auto& named = entry_->permuted;
+    if (!entry_->permuted_slices && argument.type.is_tensor_like() &&
+        std::find(named.begin(), named.end(), argument.name) == named.end())
+      file_.fail(value, fmt::format("'permuted' leaves out '{}', which would lie in another way than the others", argument.name));
+  }
 }
 
 std::vector<std::string> EntryReader::tensors_named(const Tree& node, const std::string& field) const {

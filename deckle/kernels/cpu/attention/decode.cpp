@@ -47,7 +47,7 @@ namespace HWY_NAMESPACE {
 
 inline constexpr int64_t kDecodeChunk = 256;   // keys of a task
 inline constexpr int64_t kDecodeTile = 64;     // keys between two updates of the maximum
-inline constexpr int64_t kDecodeStep = 4;      // keys whose values are added at a time
+inline constexpr int64_t kDecodeStep = 4;      // keys at a time
 inline constexpr int64_t kDecodeAhead = 8192;  // bytes between what is computed and what is prefetched
 
 /// Keys [begin, end) of one sequence, for all heads; the partial results of its rows start at `partial`.
@@ -114,7 +114,8 @@ void decode_task(const AttentionProblem& problem, const AttentionOperands& x, co
           } else if (soon < 2 * keys) {
             request(x.v, first + soon - keys, g, Dv * item);
           }
-          k[s] = Rows::row(problem.dtype, x.k, sequence.first_key + first + j + s, g, D, buffer + s * q_stride);
+          const int64_t key = std::min(j + s, keys - 1);  // the last one again: no score depends on how many keys there are
+          k[s] = Rows::row(problem.dtype, x.k, sequence.first_key + first + key, g, D, buffer + s * q_stride);
         }
         int64_t n = g * shared;
         for (int64_t i = 0; i < sequence.rows; ++i) {
@@ -134,9 +135,7 @@ void decode_task(const AttentionProblem& problem, const AttentionOperands& x, co
         }
       }
     };
-    int64_t scored = 0;
-    for (; scored + kDecodeStep <= keys; scored += kDecodeStep) add_scores.template operator()<kDecodeStep>(scored);
-    for (; scored < keys; ++scored) add_scores.template operator()<1>(scored);
+    for (int64_t scored = 0; scored < keys; scored += kDecodeStep) add_scores.template operator()<kDecodeStep>(scored);
     for (int64_t n = 0; n < rows; ++n) {
       T* s = scores + n * kDecodeTile;
       T* state = partial + n * state_stride;

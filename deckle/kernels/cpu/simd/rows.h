@@ -60,7 +60,7 @@ struct TailPart {
     const auto bits = hn::MaskedLoad(hn::FirstN(halves, count), halves, reinterpret_cast<const uint16_t*>(from));
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(words, bits)));
 #else  // masked loads of 16 bits read beyond the end
-    bfloat16 some[hn::MaxLanes(d)] = {};
+    bfloat16 some[hn::MaxLanes(D())] = {};
     std::copy_n(from, count, some);
     return load_vector(d, some);
 #endif

@@ -83,6 +83,7 @@ void sum_rows_of(const void* base, const ChosenRows& chosen, void* target) {
   const auto* const start = static_cast<const T*>(base);
   auto* const to = static_cast<T*>(target);
   const int64_t width = chosen.width;
+  if (width == 0) return;
   const auto row = [&](int64_t i) { return static_cast<const T*>(chosen.from) + chosen.rows[i] * width; };
   const bool plain = chosen.factors == nullptr && chosen.divisor == 1;
   if (plain && chosen.count + (start != nullptr) <= 1) {

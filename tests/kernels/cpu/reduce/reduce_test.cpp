@@ -11,6 +11,7 @@ void sum(const Context&, const View&, Dims, bool, const View&);
 void mean(const Context&, const View&, Dims, bool, const View&);
 void amax(const Context&, const View&, Dims, bool, const View&);
 void amin(const Context&, const View&, Dims, bool, const View&);
+void prod(const Context&, const View&, Dims, bool, const View&);
 void softmax(const Context&, const View&, int64_t, const View&);
 void log_softmax(const Context&, const View&, int64_t, const View&);
 void softmax_backward(const Context&, const View&, const View&, int64_t, const View&);
@@ -113,6 +114,24 @@ TEST_P(EveryTarget, ALongSumOfFloatsLosesAlmostNothing) {
   sum(kContext, x.view, std::nullopt, false, result.view);
   EXPECT_NEAR(result.view.ptr<float>()[0], 10'000'000 * static_cast<double>(0.1f),
               0.5);  // 5e-7 of it; one after the other would lose 9 %
+}
+
+// Of every length that a vector, or a few, may leave something of, modulo 2^64.
+TEST_P(EveryTarget, ProductsOfIntegersLoseNoFactor) {
+  for (const DType dtype : {DType::int64, DType::int32, DType::uint8}) {
+    for (int64_t length = 1; length <= 70; ++length) {
+      Buffer x({2, length}, dtype);
+      for (int64_t i = 0; i < 2 * length; ++i) testing::store(x.view.data, dtype, i, static_cast<double>(2 * (i % 97) + 3));
+      Buffer result = testing::poisoned({2}, DType::int64);
+      const int64_t dim = 1;
+      prod(kContext, x.view, std::span(&dim, 1), false, result.view);
+      for (int64_t row = 0; row < 2; ++row) {
+        uint64_t product = 1;
+        for (int64_t i = 0; i < length; ++i) product *= static_cast<uint64_t>(2 * ((row * length + i) % 97) + 3);
+        ASSERT_EQ(static_cast<uint64_t>(result.view.ptr<int64_t>()[row]), product) << name(dtype) << " of " << length;
+      }
+    }
+  }
 }
 
 TEST_P(EveryTarget, ANanWinsAndInfinitiesAdd) {
