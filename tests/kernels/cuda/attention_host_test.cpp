@@ -122,6 +122,7 @@ void expect_refused(const std::function<void(AttentionBackward&)>& spoil, const 
 
 TEST(AttentionHost, SaysWhatIsRefusedAndWhatWouldBeServed) {
   expect_refused([](auto& a) { a.problem.sizes.kv_heads = 3; }, "4 heads are not a multiple of 3 kv heads");
+  expect_refused([](auto& a) { a.problem.sizes.kv_heads = 0; }, "4 heads are not a multiple of 0 kv heads");
   expect_refused([](auto& a) { a.problem.sizes.heads = a.problem.sizes.kv_heads = 65536; }, "65536 heads (serves up to 65535)");
   expect_refused([](auto& a) { a.problem.sizes.batch = -1; }, "batch is -1 (serves 0 and more)");
   expect_refused([](auto& a) { a.problem.sizes.key_rows = int64_t{1} << 30; }, "1073741824 rows (serves fewer than 2^30)");
@@ -238,6 +239,17 @@ TEST(AttentionHost, RefusesStridesThatTheCopyEngineDoesNotKnow) {
           a.grad_out = {a.grad_out.data, stride, stride, stride};
         },
         "the batch stride of grad_out is " + given, false);
+  }
+}
+
+TEST(AttentionHost, CountsTilesIn31Bits) {
+  AttentionBackward a = problem(128, 128);
+  a.problem.sizes.query_rows = a.problem.sizes.key_rows = 1;
+  a.problem.sizes.heads = a.problem.sizes.kv_heads = 1024;
+  for (const int batch : {1 << 20, 1 << 21}) {
+    a.problem.sizes.batch = batch;
+    for (const std::string& reason : {attention_forward_why_not(a.problem), attention_backward_why_not(a)})
+      EXPECT_EQ(reason.find("more than 2^31 tiles") != std::string::npos, batch == 1 << 21) << reason;
   }
 }
 

@@ -108,7 +108,7 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
     take(kernels.score_product, instance.kernels.score_product);
     head_dim = instance.head_dim;
   }
-  if (!served()) return;
+  if (!served() || problem.sizes.heads <= 0 || problem.sizes.kv_heads <= 0) return;
   const AttentionSizes& sizes = problem.sizes;
   ragged = sizes.ragged();
   const int64_t sequences = sizes.ragged() ? std::max(sizes.batch, 1) : 1;

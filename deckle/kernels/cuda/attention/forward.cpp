@@ -1,5 +1,7 @@
 #include "deckle/kernels/cuda/attention/forward.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "deckle/kernels/cuda/attention/checks.h"
@@ -93,6 +95,10 @@ std::string attention_forward_why_not(const CudaAttentionProblem& problem) {
   if (attention::has_features(problem)) {
     if (std::string reason = scored_why_not(problem); !reason.empty()) return reason;
   }
+  int least = INT32_MAX;  // rows of a tile
+  for (const ForwardInstance& instance : attention::forward_instances()) least = std::min(least, instance.rows);
+  if (attention::max_tiles(sizes, attention::Side::queries, least) * sizes.heads >= INT32_MAX)
+    return "more than 2^31 tiles of " + std::to_string(least) + " rows and a head";
   return attention::device_why_not(problem.device, 9, 9);
 }
 

@@ -279,6 +279,8 @@ std::string attention_decode_why_not(const CudaAttentionProblem& problem) {
     return std::to_string(rows) + " query rows and heads on a key head (serves up to " + std::to_string(portable::kMostRows) +
            ")";
   if (sizes.batch > 65535) return std::to_string(sizes.batch) + " sequences (serves up to 65535)";
+  if (const int64_t tiles = int64_t{sizes.kv_heads} * portable::tiles_of(problem); tiles > 65535)
+    return std::to_string(tiles) + " tiles of rows in a sequence (serves up to 65535)";
   if (std::string reason = attention::device_why_not(problem.device, 8, 99); !reason.empty()) return reason;
   return attention::shared_memory_of_device_why_not(
       portable::with_decode_width(sizes, [](auto w) { return portable::decode_bytes<decltype(w)>(); }), problem.device);
