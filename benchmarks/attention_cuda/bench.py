@@ -97,8 +97,10 @@ def lengths_of(sequences, middle, longest, seed):
 DENSE = [  # name, D, Dv, S, causal, heads, kv heads
     ("D128 S16k", 128, 128, 16384, False, 16, 16), ("D128 S16k causal", 128, 128, 16384, True, 16, 16),
     ("D128 S4k causal", 128, 128, 4096, True, 16, 16), ("D128 S2k", 128, 128, 2048, False, 16, 16),
-    ("D128 S512", 128, 128, 512, False, 16, 16), ("D64 S16k", 64, 64, 16384, False, 32, 32),
-    ("D64 S16k causal", 64, 64, 16384, True, 32, 32), ("D256 S4k", 256, 256, 4096, False, 8, 8),
+    ("D128 S2k causal", 128, 128, 2048, True, 16, 16), ("D128 S512", 128, 128, 512, False, 16, 16),
+    ("D128 S512 causal", 128, 128, 512, True, 16, 16), ("D64 S16k", 64, 64, 16384, False, 32, 32),
+    ("D64 S16k causal", 64, 64, 16384, True, 32, 32), ("D64 S2k causal", 64, 64, 2048, True, 32, 32),
+    ("D256 S4k", 256, 256, 4096, False, 8, 8),
     ("D96 S4k", 96, 96, 4096, False, 16, 16), ("D192 S4k", 192, 192, 4096, False, 8, 8),
     ("D192/128 S4k causal", 192, 128, 4096, True, 16, 16), ("D128 S8k causal GQA 64/8", 128, 128, 8192, True, 64, 8),
     ("D128 S16k, 2 heads", 128, 128, 16384, False, 2, 2),
@@ -108,7 +110,10 @@ PROBES = [  # only where named with --only: they decide where one of our kernels
     ("probe D128 S4k", 128, 128, 4096, False, 16, 16), ("probe D128 S8k", 128, 128, 8192, False, 16, 16),
     ("probe D128 S8k causal", 128, 128, 8192, True, 16, 16),
 ]
-RAGGED = [("ragged 64 x 1212, D128 H16", 128, 16, 64, 800, 8192, 0), ("ragged 512 x 58, D64 H12", 64, 12, 512, 40, 512, 0)]
+RAGGED = [  # name, D, heads, kv heads, sequences: how many, their middle length and longest, the seed; or all lengths
+    ("ragged 64 x 1212, D128 H16", 128, 16, 16, (64, 800, 8192, 0)), ("ragged 512 x 58, D64 H12", 64, 12, 12, (512, 40, 512, 0)),
+    ("ragged 300 x 120, D64 H12", 64, 12, 12, (300, 91, 1024, 0)), ("ragged 1 x 4096, D128 MQA 32/1", 128, 32, 1, [4096]),
+]
 
 
 def reference(q, k, v, grad_out, causal):
@@ -236,15 +241,15 @@ def main():
         run(name, ours, peers, flops, errors, (d, dv))
         del q, k, v, grad_out, ours, peers
         torch.cuda.empty_cache()
-    for name, d, heads, sequences, middle, longest, seed in RAGGED:
+    for name, d, heads, kv_heads, drawn in RAGGED:
         if not wanted(name) or time.time() - started > args.budget:
             continue
-        lengths = lengths_of(sequences, middle, longest, seed)
+        lengths = torch.tensor(drawn) if isinstance(drawn, list) else lengths_of(*drawn)
         offsets = torch.cat([torch.zeros(1, dtype=torch.long), lengths.cumsum(0)]).cuda()
         total = int(lengths.sum())
         print(f"{name}: {total} tokens, longest {int(lengths.max())}")
-        new = lambda: torch.randn(total, heads, d, dtype=dtype, device="cuda")
-        q, k, v, grad_out = new(), new(), new(), new()
+        new = lambda h: torch.randn(total, h, d, dtype=dtype, device="cuda")
+        q, k, v, grad_out = new(heads), new(kv_heads), new(kv_heads), new(heads)
         make = lambda planned: Attention(library, q, k, v, offsets=offsets, grad_out=None if args.no_backward else grad_out,
                                          planned=planned)
         ours, planned = make(False), make(True)

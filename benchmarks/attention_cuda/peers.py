@@ -1,5 +1,7 @@
 """What PyTorch has beside our kernels: name -> (forward, backward, results [out, grad_q, grad_k, grad_v]) over the same
 tensors."""
+from inspect import signature
+
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -80,15 +82,15 @@ def sequence_mask(offsets, total, block=128):
 
 def flex_peer(q, k, v, grad_out, offsets):
     from torch.nn.attention.flex_attention import flex_attention
-    total = q.shape[0]
+    total, gqa = q.shape[0], q.shape[1] != k.shape[1]
     mask, rows = sequence_mask(offsets, total)
     qf, kf, vf, gf = (F.pad(t, (0, 0, 0, 0, 0, rows - total)).transpose(0, 1)[None].contiguous() for t in (q, k, v, grad_out))
     qf, kf, vf = (t.requires_grad_() for t in (qf, kf, vf))
     compiled = torch.compile(flex_attention, dynamic=False)
     def forward():
         with torch.no_grad():
-            return compiled(qf, kf, vf, block_mask=mask)
-    out = compiled(qf, kf, vf, block_mask=mask)
+            return compiled(qf, kf, vf, block_mask=mask, enable_gqa=gqa)
+    out = compiled(qf, kf, vf, block_mask=mask, enable_gqa=gqa)
     backward = lambda: torch.autograd.grad(out, (qf, kf, vf), gf, retain_graph=True)
     return forward, backward, [t.detach()[0].transpose(0, 1)[:total] for t in (out, *backward())]
 
@@ -99,10 +101,11 @@ def peers_ragged(q, k, v, grad_out, offsets, lengths, flex):
     qg, kg, vg = (t.detach().requires_grad_() for t in (q, k, v))
     try:
         from torch.nn.attention.varlen import varlen_attn
+        grouped = {"enable_gqa": True} if q.shape[1] != k.shape[1] and "enable_gqa" in signature(varlen_attn).parameters else {}
         def forward():
             with torch.no_grad():
-                return varlen_attn(qg, kg, vg, cu, cu, longest, longest)
-        out = varlen_attn(qg, kg, vg, cu, cu, longest, longest)
+                return varlen_attn(qg, kg, vg, cu, cu, longest, longest, **grouped)
+        out = varlen_attn(qg, kg, vg, cu, cu, longest, longest, **grouped)
         backward = lambda: torch.autograd.grad(out, (qg, kg, vg), grad_out, retain_graph=True)
         result["varlen_attn"] = (forward, backward, [t.detach() for t in (out, *backward())])
     except Exception as e:
