@@ -1,10 +1,10 @@
-"""One launch of one case, for a profiler: profile_one.py LIBRARY D S HEADS [causal] [backward]."""
+"""One launch of one case, for a profiler: profile_one.py LIBRARY D S HEADS [causal | ragged | bias | dropout] [backward]."""
 import os
 import sys
 
 import torch
 
-from library import Attention, Library
+from library import Attention, Dropout, Library
 
 torch.manual_seed(0)  # the lengths of bench.py
 library = Library(os.path.abspath(sys.argv[1]))
@@ -16,7 +16,13 @@ if "ragged" in sys.argv:  # S is the number of sequences, of mean length 58
     attention = Attention(library, q, k, v, offsets=offsets, grad_out=g)
 else:
     q, k, v, g = (torch.randn(max(1, 16384 // s), s, heads, d, dtype=torch.bfloat16, device="cuda") for _ in range(4))
-    attention = Attention(library, q, k, v, causal="causal" in sys.argv, grad_out=g)
+    if "bias" in sys.argv or "dropout" in sys.argv:  # as features.py has them
+        from features import featured
+        bias = torch.randn(len(q), heads, s, s, dtype=torch.bfloat16, device="cuda") if "bias" in sys.argv else None
+        fields = {"dropout": Dropout(26, 1, 2)} if bias is None else {"bias": bias}
+        attention = featured(library, (q, k, v, g), grad_bias=None if bias is None else torch.empty_like(bias), **fields)
+    else:
+        attention = Attention(library, q, k, v, causal="causal" in sys.argv, grad_out=g)
 attention.forward()
 if "backward" in sys.argv:
     attention.backward()

@@ -42,7 +42,7 @@ double tolerance(DType dtype, int64_t k) {
   const double root = std::sqrt(static_cast<double>(k) + 1);
   switch (dtype) {
     case DType::float64:
-      return 1e-14 * root;
+      return 1e-14 * root + 3e-16 * static_cast<double>(k);
     case DType::float32:
       return 2e-6 * root + 6e-8 * static_cast<double>(k);
     case DType::float16:
