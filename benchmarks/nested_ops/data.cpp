@@ -49,7 +49,7 @@ Batch draw(const std::string& shape, uint64_t seed) {
     adjust(batch.lengths, 300'000, 1, 5);
     return batch;
   }
-  Batch batch{std::vector<int64_t>(shape == "few" ? 64 : 512), kMean, 768};
+  Batch batch{std::vector<int64_t>(shape == "few" ? 64 : 256), kMean, 768};
   std::lognormal_distribution<double> length(std::log(static_cast<double>(kMean)) - kSigma * kSigma / 2, kSigma);
   for (int64_t& each : batch.lengths) each = std::clamp(static_cast<int64_t>(std::llround(length(random))), kShortest, kLongest);
   adjust(batch.lengths, static_cast<int64_t>(batch.lengths.size()) * kMean, kShortest, kLongest);

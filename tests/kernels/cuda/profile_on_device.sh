@@ -1,5 +1,6 @@
 #!/bin/bash
-# Nsight Compute summaries of the hot kernels: profile_on_device.sh LIBRARY OUT "D S HEADS [causal | ragged | bias | dropout] [backward]"...
+# Nsight Compute summaries of the hot kernels:
+#   profile_on_device.sh LIBRARY OUT "D S HEADS [causal | ragged | bias | dropout] [backward]"...
 library=$(realpath "$1"); out=$(cd "$2" && pwd); shift 2
 cd "$(dirname "$0")/../../../benchmarks/attention_cuda" || exit 1
 metrics=$(paste -sd, << 'end'
