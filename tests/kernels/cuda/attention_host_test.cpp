@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "deckle/kernels/cuda/attention/backward.h"
@@ -14,6 +15,9 @@
 #include "deckle/kernels/cuda/attention/forward_lists.h"
 #include "deckle/kernels/cuda/attention/plan.h"
 #include "deckle/kernels/cuda/attention/portable.h"
+#include "deckle/kernels/cuda/attention/second_backward.h"
+#include "deckle/kernels/cuda/attention/split_backward.h"
+#include "deckle/kernels/cuda/attention/split_forward.h"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 #include "tests/kernels/cuda/seed.h"
 
@@ -253,6 +257,25 @@ TEST(AttentionHost, CountsTilesIn31Bits) {
   }
 }
 
+// The kernels of float32, of forward mode and of second order: rows of either side.
+TEST(AttentionHost, CountsTilesOfPairsIn31Bits) {
+  AttentionBackward a = problem(128, 128);
+  CudaAttentionProblem& p = a.problem;
+  p.sizes.heads = p.sizes.kv_heads = 1024;
+  for (const auto& [batch, rows, keys] : {std::tuple(1 << 20, 1, 1), {1 << 21, 1, 1}, {1 << 20, 129, 1}, {1 << 20, 1, 129}}) {
+    p.sizes.batch = batch, p.sizes.query_rows = rows, p.sizes.key_rows = keys;
+    AttentionSecond second;
+    second.problem = p;
+    second.out = p.out, second.lse_tangent = p.lse, second.grad_out = a.grad_out;
+    const bool many_rows = batch == 1 << 21 || rows > 128, many_keys = batch == 1 << 21 || keys > 128;
+    const auto refused = [](const std::string& reason) { return reason == "more than 2^31 tiles of 128 rows and a head"; };
+    EXPECT_EQ(refused(split_attention_forward_why_not(p)), many_rows);
+    EXPECT_EQ(refused(tangent_attention_why_not({p})), many_rows);
+    EXPECT_EQ(refused(split_attention_backward_why_not(a)), many_rows || many_keys);
+    EXPECT_EQ(refused(second_attention_why_not(second)), many_rows || many_keys);
+  }
+}
+
 TEST(AttentionHost, DimsOfOneElementHaveAnyStrideAndEmptyTensorsNoMemory) {
   AttentionBackward a = problem(128, 128);
   a.problem.sizes.batch = a.problem.sizes.heads = a.problem.sizes.kv_heads = 1;
@@ -303,6 +326,27 @@ TEST(AttentionHost, AsksForAWorkspaceThatHoldsTheStatisticsAndSums) {
   a.problem.sizes.key_rows = 16384;  // dQ is summed up in float32
   EXPECT_GE(attention_backward_workspace_bytes(a), 4 * rows * 128);
   EXPECT_LE(attention_backward_workspace_bytes(a), 2 * 4 * rows * 128);
+}
+
+// The gradient of a bias as large as the scores comes with the others; one that sums up sequences or heads has statistics too.
+TEST(AttentionHost, AsksForMemoryOfABiasOnlyWhereItsGradientIsASum) {
+  alignas(16) static uint16_t memory[8];
+  AttentionBackward a = problem(128, 128);
+  a.problem.sizes.query_rows = a.problem.sizes.key_rows = 104;
+  const int64_t rows = 2 * 104 * 4;
+  a.problem.bias = {.data = memory,
+                    .sequence_stride = 4 * 104 * 104,
+                    .head_stride = 104 * 104,
+                    .row_stride = 104,
+                    .column_stride = 1,
+                    .rows = 104,
+                    .columns = 104};
+  const int64_t alone = attention_backward_workspace_bytes(a);
+  a.grad_bias = a.problem.bias;
+  EXPECT_EQ(attention_backward_workspace_bytes(a), alone);
+  a.grad_bias.sequence_stride = 0;
+  EXPECT_GE(attention_backward_workspace_bytes(a), alone + 2 * 4 * rows);
+  EXPECT_LE(attention_backward_workspace_bytes(a), alone + 2 * 4 * rows + 256);
 }
 
 // Whatever the mean length, each sequence goes to the kernel for its own.

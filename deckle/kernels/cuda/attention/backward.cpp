@@ -61,7 +61,7 @@ std::string scored_why_not(const AttentionBackward& arguments) {
 }  // namespace
 
 int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) {
-  return BackwardPlan(without_plan(arguments).problem).bytes;
+  return BackwardPlan(without_plan(arguments).problem, sums_bias_gradient(arguments)).bytes;
 }
 
 std::string attention_backward_why_not(const AttentionBackward& arguments) {
@@ -79,8 +79,9 @@ std::string attention_backward_why_not(const AttentionBackward& arguments) {
   if (std::string reason = scored_why_not(arguments); !reason.empty()) return reason;
   // No tile has fewer rows than a short one, and every tile has its head.
   const AttentionSizes& sizes = problem.sizes;
-  if (std::max(max_tiles(sizes, Side::queries, kShortRows), max_tiles(sizes, Side::keys, kShortRows)) * sizes.heads >= INT32_MAX)
-    return "more than 2^31 tiles of " + std::to_string(kShortRows) + " rows and a head";
+  for (const Side side : {Side::queries, Side::keys}) {
+    if (std::string reason = tiles_why_not(sizes, side, kShortRows, sizes.heads); !reason.empty()) return reason;
+  }
   return device_why_not(problem.device, 9, 9);
 }
 

@@ -359,7 +359,7 @@ class Pass {
   const AttentionBackward& arguments_;
   const CudaAttentionProblem& problem_ = arguments_.problem;
   const AttentionSizes& sizes_ = problem_.sizes;
-  const BackwardPlan plan_{problem_};
+  const BackwardPlan plan_{problem_, sums_bias_gradient(arguments_)};
   const cudaStream_t stream_;
   BackwardArguments common_{};
   std::vector<std::function<void()>> launches_;

@@ -96,7 +96,7 @@ std::vector<BackwardInstance> instances_for(const CudaAttentionProblem& problem)
 
 }  // namespace
 
-BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
+BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem, bool sums_bias) {
   const auto take = [](BackwardKernel& to, const BackwardKernel& from) {
     if (from.function != nullptr) to = from;
   };
@@ -155,7 +155,7 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem) {
     }
   }
   bias_statistics = bytes;
-  bytes += (portable::bias_gradient_bytes(problem) + 255) / 256 * 256;
+  if (sums_bias) bytes += (portable::bias_gradient_bytes(problem) + 255) / 256 * 256;
   sink_sums = bytes;
   bytes += (portable::sink_gradient_bytes(problem) + 255) / 256 * 256;
   if (one_pass && problem.slopes != nullptr)

@@ -11,7 +11,8 @@
 namespace deckle::kernels::cuda::attention {
 
 struct BackwardPlan {
-  explicit BackwardPlan(const CudaAttentionProblem& problem);
+  /// `sums_bias`: the gradient of the bias is made by a launch of its own (sums_bias_gradient), which takes memory.
+  explicit BackwardPlan(const CudaAttentionProblem& problem, bool sums_bias = false);
 
   /// Whether there are kernels for the element type and head dims; if not, nothing else here is set.
   bool served() const { return kernels.key_gradients.function != nullptr; }

@@ -128,6 +128,12 @@ std::string features_why_not(const CudaAttentionProblem& problem) {
   return problem.dropout.threshold != 0 ? given("dropout is on", "none") : std::string();
 }
 
+std::string tiles_why_not(const AttentionSizes& sizes, Side side, int height, int64_t heads) {
+  constexpr int64_t kMost = (int64_t{1} << 31) - (1 << 16);  // more blocks than a launch of these kernels has are left
+  if (max_tiles(sizes, side, height) * heads < kMost) return {};
+  return "more than 2^31 tiles of " + std::to_string(height) + " rows and a head";
+}
+
 std::string dropout_why_not(const AttentionDropout& dropout) {
   for (const auto& [name, first] : {std::pair("row", dropout.first_row), {"column", dropout.first_column}}) {
     if (dropout.threshold != 0 && (first < 0 || first % 16 != 0))

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "deckle/kernels/args/attention_cuda.h"
+#include "deckle/kernels/cuda/attention/work_list.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -25,6 +26,9 @@ CudaAttentionProblem without_features(CudaAttentionProblem problem);
 
 /// Whether 8 columns of each of a plane's rows are 16 bytes side by side.
 bool reads_wide(const CudaAttentionPlane& plane);
+
+/// Why kernels refuse so many tiles, each `heads` times: they count them in 31 bits, and a launch's blocks draw beyond the last.
+std::string tiles_why_not(const AttentionSizes& sizes, Side side, int height, int64_t heads);
 
 /// Where dropout's blocks of 16 x 16 begin.
 std::string dropout_why_not(const AttentionDropout& dropout);

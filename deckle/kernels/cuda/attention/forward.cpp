@@ -97,8 +97,8 @@ std::string attention_forward_why_not(const CudaAttentionProblem& problem) {
   }
   int least = INT32_MAX;  // rows of a tile
   for (const ForwardInstance& instance : attention::forward_instances()) least = std::min(least, instance.rows);
-  if (attention::max_tiles(sizes, attention::Side::queries, least) * sizes.heads >= INT32_MAX)
-    return "more than 2^31 tiles of " + std::to_string(least) + " rows and a head";
+  if (std::string reason = attention::tiles_why_not(sizes, attention::Side::queries, least, sizes.heads); !reason.empty())
+    return reason;
   return attention::device_why_not(problem.device, 9, 9);
 }
 

@@ -18,7 +18,7 @@ struct GradientShape {
   static constexpr Element element = element_;
   static constexpr Role role = role_;
   static constexpr bool of_queries = role == Role::of_q, twice = role != Role::of_v;  // twice: y is needed as well
-  static constexpr int D = D_, rows = 128, walked = walked_, stages = stages_;
+  static constexpr int D = D_, rows = kPairRows, walked = walked_, stages = stages_;
   static constexpr int threads = 384;
 
   using Owned = tile::SharedTile<rows, D>;
@@ -40,6 +40,12 @@ struct StatisticsOfRows {
   bool bf16;
   RowStatistics* to;  // [heads, rows]
 };
+
+/// Why the walks refuse so many tiles, of either side that owns.
+inline std::string gradients_why_not(const AttentionSizes& sizes) {
+  if (std::string reason = tiles_why_not(sizes, Side::queries, kPairRows, sizes.heads); !reason.empty()) return reason;
+  return tiles_why_not(sizes, Side::keys, kPairRows, sizes.kv_heads);
+}
 
 void pair_statistics(const StatisticsOfRows& args, cudaStream_t stream);
 

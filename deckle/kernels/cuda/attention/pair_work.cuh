@@ -3,18 +3,26 @@
 // whose items and masks these are.
 #pragma once
 
+#include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/forward.cuh"
 
 namespace deckle::kernels::cuda::attention {
+
+inline constexpr int kPairRows = 128;  // of a tile
 
 /// Tile shape: two warpgroups, `keys` keys and `stages` pairs of tiles of k and v under way.
 template <Element element_, int D_, int keys_, int stages_>
 struct PairShape {
   static constexpr Element element = element_;
   static constexpr int D = D_;  // of q, k and v; the copy engine fills up smaller ones with zeros
-  static constexpr int warpgroups = 2, rows = 64 * warpgroups, keys = keys_, stages = stages_;
+  static constexpr int warpgroups = 2, rows = kPairRows, keys = keys_, stages = stages_;
   static constexpr int threads = 128 * warpgroups + 128, producer_registers = 40, consumer_registers = 232;
 };
+
+/// Why the walks refuse so many tiles.
+inline std::string pairs_why_not(const AttentionSizes& sizes) {
+  return tiles_why_not(sizes, Side::queries, kPairRows, sizes.heads);
+}
 
 struct PairArguments {
   ForwardArguments first;  // the first of each pair; its split is not used

@@ -241,6 +241,7 @@ std::string second_attention_why_not(const AttentionSecond& arguments) {
   if (std::string reason = tangent_attention_why_not({problem, arguments.q, arguments.k, arguments.v}); !reason.empty())
     return reason;
   if (problem.sizes.key_lengths != nullptr) return "key lengths are given (serves none)";
+  if (std::string reason = gradients_why_not(problem.sizes); !reason.empty()) return reason;
   AttentionBackward backward{problem, arguments.grad_out};
   const auto or_else = [](const AttentionTensor& tensor, const AttentionTensor& other) {
     return tensor.data != nullptr ? tensor : other;

@@ -180,6 +180,7 @@ std::string split_attention_backward_why_not(const AttentionBackward& arguments)
   if (std::string reason = features_why_not(problem); !reason.empty()) return reason;
   if (problem.sinks != nullptr) return "sinks are given (serves none)";
   if (sizes.key_lengths != nullptr) return "key lengths are given (serves none)";
+  if (std::string reason = gradients_why_not(sizes); !reason.empty()) return reason;
   return device_why_not(problem.device, 9, 9);
 }
 

@@ -264,6 +264,7 @@ std::string split_attention_forward_why_not(const CudaAttentionProblem& problem)
   others.q = others.k = others.v = others.out = {anywhere, 8, 8, 8};
   if (std::string reason = problem_why_not(others); !reason.empty()) return reason;
   if (std::string reason = features_why_not(problem); !reason.empty()) return reason;
+  if (std::string reason = pairs_why_not(sizes); !reason.empty()) return reason;
   return device_why_not(problem.device, 9, 9);
 }
 

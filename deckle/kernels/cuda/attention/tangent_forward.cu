@@ -205,6 +205,7 @@ std::string tangent_attention_why_not(const AttentionTangent& arguments) {
   if (std::string reason = problem_why_not(tangents); !reason.empty()) return "of the tangents: " + reason;
   if (std::string reason = features_why_not(problem); !reason.empty()) return reason;
   if (problem.sinks != nullptr) return "sinks are given (serves none)";
+  if (std::string reason = pairs_why_not(sizes); !reason.empty()) return reason;
   return device_why_not(problem.device, 9, 9);
 }
 
