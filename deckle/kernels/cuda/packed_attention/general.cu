@@ -8,6 +8,7 @@
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/memory.h"
+#include "deckle/kernels/args/attention_served.h"
 #include "deckle/kernels/args/attention_views.h"
 #include "deckle/kernels/cuda/general_attention/kernels.h"
 #include "deckle/kernels/cuda/packed_attention/dropout_key.h"
@@ -66,6 +67,7 @@ void clear_unreached(const Context& context, const GeneralCall& call, const Atte
 }  // namespace
 
 void general_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y) {
+  count_served(AttentionPass::forward, AttentionKernel::general);
   const GeneralCall call(context, x, plan);
   call.run([&](const general::Call& c, cudaStream_t stream) {
     general::forward(c, attention_operands(plan->problem, x), attention_results(y), stream);
@@ -74,6 +76,7 @@ void general_forward(const Context& context, const AttentionInputsView& x, const
 
 void general_backward(const Context& context, const AttentionOutputsView& y_gradient, const AttentionInputsView& x,
                       const AttentionOutputsView& y, const Plan& plan, const AttentionInputsView& x_gradient) {
+  count_served(AttentionPass::backward, AttentionKernel::general);
   const AttentionProblem& p = plan->problem;
   const GeneralCall call(context, x, plan);
   const AttentionOperands gradient = attention_operands(p, x_gradient);
@@ -87,6 +90,7 @@ void general_backward(const Context& context, const AttentionOutputsView& y_grad
 
 void general_jvp(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x, const Plan& plan,
                  const AttentionOutputsView& y_tangent) {
+  count_served(AttentionPass::jvp, AttentionKernel::general);
   const GeneralCall call(context, x, plan);
   const AttentionResults tangent = attention_results(y_tangent);
   call.run([&](const general::Call& c, cudaStream_t stream) {
@@ -99,6 +103,7 @@ void general_second(const Context& context, const AttentionInputsView& x_tangent
                     const AttentionOutputsView& y, const AttentionOutputsView& y_gradient,
                     const AttentionOutputsView& y_gradient_tangent, const Plan& plan, const AttentionInputsView& x_gradient,
                     const AttentionOutputsView& y_tangent) {
+  count_served(AttentionPass::second, AttentionKernel::general);
   const AttentionProblem& p = plan->problem;
   const GeneralCall call(context, x, plan);
   const AttentionOperands gradient = attention_operands(p, x_gradient);
@@ -114,6 +119,7 @@ void general_second(const Context& context, const AttentionInputsView& x_tangent
 void attention_mixed(const Context& context, const AttentionInputsView& first, const AttentionInputsView& second,
                      const AttentionInputsView& both, const AttentionInputsView& x, const Plan& plan,
                      const AttentionOutputsView& y_mixed) {
+  count_served(AttentionPass::mixed, AttentionKernel::general);
   const AttentionProblem& p = plan->problem;
   const GeneralCall call(context, x, plan);
   const Block workspace(general::mixed_bytes(call.call()), context.device);

@@ -12,6 +12,7 @@
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/cuda/mirror.h"
 #include "deckle/kernels/args/attention_plan.h"
+#include "deckle/kernels/args/attention_served.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/generated/attention.h"
 #include "deckle/kernels/args/view.h"
@@ -277,14 +278,18 @@ void attention_forward(const Context& context, const AttentionInputsView& x, con
     if (plan->problem.dtype == DType::float32) {
       if (!split_attention_forward_why_not(problem).empty()) return general_forward(context, x, plan, y);
       const Workspace workspace(problem, split_attention_forward_workspace_bytes(problem), context);
+      count_served(AttentionPass::forward, AttentionKernel::hopper);
       return split_attention_forward(problem, stream);
     }
     if (asks(*plan, AttentionPass::forward, AttentionKernel::decode) && attention_decode_why_not(problem).empty()) {
       const Workspace workspace(problem, attention_decode_workspace_bytes(problem), context);
+      count_served(AttentionPass::forward, AttentionKernel::decode);
       return attention_decode(problem, stream);
     }
-    if (!asks(*plan, AttentionPass::forward, AttentionKernel::hopper) || !attention_forward_why_not(problem).empty())
-      return portable_attention_forward(problem, stream);
+    const bool hopper =
+        asks(*plan, AttentionPass::forward, AttentionKernel::hopper) && attention_forward_why_not(problem).empty();
+    count_served(AttentionPass::forward, hopper ? AttentionKernel::hopper : AttentionKernel::portable);
+    if (!hopper) return portable_attention_forward(problem, stream);
     problem.plan = call.shared_lists(plan->problem, stream);
     const Workspace workspace(problem, attention_forward_workspace_bytes(problem), context);
     attention_forward(problem, stream);
@@ -304,6 +309,7 @@ void attention_jvp(const Context& context, const AttentionInputsView& x_tangent,
   tangent.problem.out = call.rows_of(y_tangent.out);
   tangent.problem.lse = y_tangent.lse.defined ? y_tangent.lse.ptr<float>() : nullptr;
   if (!tangent_attention_why_not(tangent).empty()) return generally();
+  count_served(AttentionPass::jvp, AttentionKernel::hopper);
   told([&] {
     const Workspace workspace(tangent.problem, tangent_attention_workspace_bytes(tangent), context);
     tangent_attention(tangent, deckle::cuda::stream_handle(context.device));
@@ -347,6 +353,7 @@ void attention_second(const Context& context, const AttentionInputsView& x_tange
   second.grad_k = call.keys_of(x_gradient.k);
   second.grad_v = call.keys_of(x_gradient.v);
   if (!tangent_attention_why_not(tangent).empty() || !second_attention_why_not(second).empty()) return generally();
+  count_served(AttentionPass::second, AttentionKernel::hopper);
   told([&] {
     const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
     const Workspace of_tangent(tangent.problem, tangent_attention_workspace_bytes(tangent), context);
@@ -403,10 +410,12 @@ void attention_backward(const Context& context, const AttentionOutputsView& y_gr
       if (!split_attention_backward_why_not(backward).empty())
         return general_backward(context, y_gradient, x, y, plan, x_gradient);
       const Workspace workspace(backward.problem, split_attention_backward_workspace_bytes(backward), context);
+      count_served(AttentionPass::backward, AttentionKernel::hopper);
       return split_attention_backward(backward, stream);
     }
     const bool hopper =
         asks(*plan, AttentionPass::backward, AttentionKernel::hopper) && attention_backward_why_not(backward).empty();
+    count_served(AttentionPass::backward, hopper ? AttentionKernel::hopper : AttentionKernel::portable);
     if (hopper) backward.problem.plan = call.shared_lists(plan->problem, stream);
     const Workspace workspace(
         backward.problem,
