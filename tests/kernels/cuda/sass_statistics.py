@@ -31,6 +31,11 @@ def faults(name, counts):
         yield f"{counts['HMMA']} HMMA"
 
 
+def counts_of(text):
+    """How often each instruction stands in a kernel."""
+    return collections.Counter(NAMES.get(code[0] & 0x1FF, hex(code[0] & 0x1FF)) for code in struct.iter_unpack("<QQ", text))
+
+
 def sections(data):
     offset, size, count, names = struct.unpack_from("<Q", data, 40)[0], *struct.unpack_from("<HHH", data, 58)
     headers = [struct.unpack_from("<IIQQQQ", data, offset + i * size) for i in range(count)]
@@ -63,8 +68,7 @@ def main():
                 if not name.startswith(".text.") or kind != 1:
                     continue
                 kernels.add(name)
-                counts = collections.Counter(NAMES.get(code[0] & 0x1FF, hex(code[0] & 0x1FF))
-                                             for code in struct.iter_unpack("<QQ", text))
+                counts = counts_of(text)
                 multiplying += bool(MULTIPLIES.search(name))
                 refused += [f"{name[6:]}: {fault}" for fault in faults(name, counts)]
                 known = {k: v for k, v in counts.most_common() if not k.startswith("0x")}
