@@ -66,22 +66,25 @@ TEST(CudaAttention, CallsOnOneShapeShareWhatIsMadeOfItsLengths) {
   const std::vector<int64_t> lengths = {3, 0, 150, 64, 1, 513};
   const Ragged shared = Ragged::from_lengths(lengths);
   const Pair q({731, 4, 64}), k({731, 4, 64}), v({731, 4, 64}), few({731, 2, 64}), wide({731, 4, 128});
-  const auto results = [&](const Ragged& rows, const Tensor& a, const Tensor& b, const Tensor& c,
-                           const AttentionOptions& options) {
+  const auto results = [&](const Ragged& rows, const Tensor& a, const Tensor& b, const Tensor& c, AttentionOptions options) {
+    Generator generator(3);  // the same dropout in every call
+    options.generator = &generator;
     const Tensor x = a.detach().requires_grad_(), y = b.detach().requires_grad_(), z = c.detach().requires_grad_();
     const Tensor out = attention(NestedTensor(x, rows), NestedTensor(y, rows), NestedTensor(z, rows), options).values();
     out.backward(ones(out.sizes(), DType::bfloat16, kGpu));
     return std::vector<Tensor>{out.detach(), x.grad(), y.grad(), z.grad()};
   };
   for (int turn = 0; turn < 2; ++turn) {
-    for (const bool causal : {false, true}) {
-      AttentionOptions options;
+    for (const auto& [causal, soft_cap, dropout] :
+         {std::tuple(false, 0.0, 0.0), {true, 0.0, 0.0}, {false, 0.0, 0.2}, {true, 0.0, 0.2}, {true, 5.0, 0.0}}) {
+      AttentionOptions options{.soft_cap = soft_cap, .dropout = dropout};
       if (causal) options.mask = masks::causal();
       for (const auto& [a, b, c] : {std::tuple(q, k, v), std::tuple(q, few, few), std::tuple(wide, wide, wide)}) {
         const std::vector<Tensor> got = results(shared, a.gpu, b.gpu, c.gpu, options),
                                   alone = results(Ragged::from_lengths(lengths), a.gpu, b.gpu, c.gpu, options);
         for (size_t i = 0; i < got.size(); ++i)
-          EXPECT_TRUE(equal(got[i], alone[i])) << "result " << i << " in turn " << turn << (causal ? ", causal" : "");
+          EXPECT_TRUE(equal(got[i], alone[i])) << "result " << i << " in turn " << turn << (causal ? ", causal" : "") << ", cap "
+                                               << soft_cap << ", dropout " << dropout;
       }
     }
   }

@@ -106,8 +106,8 @@ struct CudaAttentionProblem {
   /// preparation.
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
-  /// Ragged: what attention_make_plan wrote for the same sizes, offsets, lengths, mask and element type, so that all layers and
-  /// passes share one. Null: each launch decodes the offsets again.
+  /// Ragged: what attention_make_plan wrote for the same sizes, offsets, lengths, mask, element type and kind of features
+  /// (attention_plan_kind), so that all layers and passes share one. Null: each launch decodes the offsets again.
   const void* plan = nullptr;
 };
 

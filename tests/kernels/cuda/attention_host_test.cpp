@@ -370,9 +370,18 @@ TEST(AttentionHost, ListsEachSequenceForOneKernelOfTheForward) {
     }
     EXPECT_EQ(attention_plan_bytes(p) % 256, 0);
     EXPECT_GT(attention_plan_bytes(p), attention_forward_workspace_bytes(p));
-    const int64_t bytes = attention_plan_bytes(p);
-    p.dropout.threshold = 26;
-    EXPECT_EQ(attention_plan_bytes(p), bytes) << "a plan serves layers with and without features";
+    EXPECT_EQ(attention_plan_kind(p), 0);
+    p.dropout.threshold = 26;  // by the one kernel of scores with features, or the portable one
+    ASSERT_EQ(forward_lists(p).size(), head_dim == 256 ? 0u : 1u);
+    EXPECT_EQ(attention_plan_bytes(p) > 0, head_dim != 256);
+    const int kind = attention_plan_kind(p);
+    EXPECT_NE(kind, 0);
+    p.soft_cap = 30;
+    EXPECT_EQ(attention_plan_kind(p), kind);
+    p.ranges = {reinterpret_cast<const int32_t*>(&offsets), 1};
+    EXPECT_NE(attention_plan_kind(p), kind) << "the order in which its backward draws tiles is another";
+    p.ranges = {};
+    p.soft_cap = 0;
     p.dropout.threshold = 0;
     p.plan = &p;
     EXPECT_EQ(attention_forward_workspace_bytes(p), 256);

@@ -20,12 +20,6 @@ using namespace attention;
 
 constexpr const char* kName = "attention_backward";
 
-/// Plans know nothing of features.
-AttentionBackward without_plan(AttentionBackward arguments) {
-  if (has_features(arguments.problem)) arguments.problem.plan = nullptr;
-  return arguments;
-}
-
 /// Why the gradients of scores with features are left to others.
 std::string scored_why_not(const AttentionBackward& arguments) {
   const CudaAttentionProblem& problem = arguments.problem;
@@ -61,7 +55,7 @@ std::string scored_why_not(const AttentionBackward& arguments) {
 }  // namespace
 
 int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) {
-  return BackwardPlan(without_plan(arguments).problem, sums_bias_gradient(arguments)).bytes;
+  return BackwardPlan(arguments.problem, sums_bias_gradient(arguments)).bytes;
 }
 
 std::string attention_backward_why_not(const AttentionBackward& arguments) {
@@ -85,8 +79,7 @@ std::string attention_backward_why_not(const AttentionBackward& arguments) {
   return device_why_not(problem.device, 9, 9);
 }
 
-void attention_backward(const AttentionBackward& given, cudaStream_t stream) {
-  const AttentionBackward arguments = without_plan(given);
+void attention_backward(const AttentionBackward& arguments, cudaStream_t stream) {
   refuse_if(attention_backward_why_not(arguments), kName);
   refuse_if(workspace_why_not(arguments.problem, attention_backward_workspace_bytes(arguments)), kName);
   const OnDevice device(arguments.problem.device);

@@ -104,17 +104,6 @@ bool reads_wide(const CudaAttentionPlane& plane) {
          plane.sequence_stride % 8 == 0;
 }
 
-CudaAttentionProblem without_features(CudaAttentionProblem problem) {
-  problem.soft_cap = 0;
-  problem.slopes = nullptr;
-  problem.dropout = {};
-  problem.bias = {};
-  problem.table = nullptr;
-  problem.ranges = {};
-  problem.forbidden = {};
-  return problem;
-}
-
 bool has_features(const CudaAttentionProblem& problem) { return !features_why_not(problem).empty(); }
 
 std::string features_why_not(const CudaAttentionProblem& problem) {

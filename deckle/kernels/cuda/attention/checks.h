@@ -21,9 +21,6 @@ std::string backward_why_not(const AttentionBackward& arguments);
 /// Whether scores are more than scale q k, masked by ranges or bytes, or dropped.
 bool has_features(const CudaAttentionProblem& problem);
 
-/// The problem of scale q k alone, for which plans are made.
-CudaAttentionProblem without_features(CudaAttentionProblem problem);
-
 /// Whether 8 columns of each of a plane's rows are 16 bytes side by side.
 bool reads_wide(const CudaAttentionPlane& plane);
 

@@ -47,17 +47,6 @@ std::string scored_why_not(const CudaAttentionProblem& problem) {
          " (serves multiples of 8 up to " + served + " with as many panels of 64 columns)";
 }
 
-// Plans have no lists for it.
-void launch_scored(const CudaAttentionProblem& problem, cudaStream_t stream) {
-  const ForwardInstance& instance = *attention::find_forward(problem, ForwardUse::scored);
-  instance.make_walks(problem, stream);
-  if (!problem.sizes.ragged()) return instance.launch(problem, stream);
-  const auto launch = instance.prepare_list(problem);
-  const attention::WorkListRequest request{attention::Side::queries, instance.rows, problem.workspace, {}};
-  attention::make_work_lists(problem, {&request, 1}, stream);
-  launch(attention::ragged_work(problem.workspace, nullptr), ListStart::beside_list, stream);
-}
-
 // Long sequences first: the blocks of short ones fill up the multiprocessors that those leave.
 void launch_lists(const CudaAttentionProblem& problem, cudaStream_t stream) {
   const bool shared = problem.plan != nullptr;
@@ -76,6 +65,13 @@ void launch_lists(const CudaAttentionProblem& problem, cudaStream_t stream) {
     launches[i](attention::ragged_work(memory + lists[i].offset, shared ? counters + i : nullptr), start, stream);
     start = ListStart::beside_other_list;
   }
+}
+
+// The walks of a ragged batch lie behind the room for its list, which a plan leaves to the counter.
+void launch_scored(const CudaAttentionProblem& problem, cudaStream_t stream) {
+  const ForwardInstance& instance = *attention::find_forward(problem, ForwardUse::scored);
+  instance.make_walks(problem, stream);
+  return problem.sizes.ragged() ? launch_lists(problem, stream) : instance.launch(problem, stream);
 }
 
 }  // namespace

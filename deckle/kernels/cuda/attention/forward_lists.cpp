@@ -1,5 +1,7 @@
 #include "deckle/kernels/cuda/attention/forward_lists.h"
 
+#include "deckle/kernels/cuda/attention/checks.h"
+
 namespace deckle::kernels::cuda::attention {
 namespace {
 
@@ -21,6 +23,10 @@ const ForwardInstance* find_forward(const CudaAttentionProblem& problem, Forward
 }
 
 std::vector<ForwardList> forward_lists(const CudaAttentionProblem& problem) {
+  if (has_features(problem)) {
+    const ForwardInstance* scored = find_forward(problem, ForwardUse::scored);
+    return scored != nullptr ? std::vector<ForwardList>{{scored, {}, 0}} : std::vector<ForwardList>();
+  }
   const ForwardInstance* of_long = find_forward(problem, ForwardUse::long_keys);
   const ForwardInstance* of_short = find_forward(problem, ForwardUse::short_sequences);
   if (of_short == nullptr) return {{of_long, {}, 0}};
@@ -29,7 +35,9 @@ std::vector<ForwardList> forward_lists(const CudaAttentionProblem& problem) {
 }
 
 int64_t forward_lists_bytes(const CudaAttentionProblem& problem) {
-  const ForwardList last = forward_lists(problem).back();
+  const std::vector<ForwardList> lists = forward_lists(problem);
+  if (lists.empty()) return 0;
+  const ForwardList& last = lists.back();
   return last.offset + work_list_bytes(problem.sizes, Side::queries, last.instance->rows);
 }
 

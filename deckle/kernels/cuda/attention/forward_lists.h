@@ -23,7 +23,8 @@ struct ForwardList {
   int64_t offset;
 };
 
-/// Each sequence is in one list by its own length: the host does not know the lengths, so both kernels are launched.
+/// Each sequence is in one list by its own length: the host does not know the lengths, so both kernels are launched. Scores with
+/// features have one kernel, or none.
 std::vector<ForwardList> forward_lists(const CudaAttentionProblem& problem);
 int64_t forward_lists_bytes(const CudaAttentionProblem& problem);
 std::vector<WorkListRequest> forward_requests(const CudaAttentionProblem& problem, void* memory);

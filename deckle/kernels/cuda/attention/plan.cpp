@@ -6,12 +6,18 @@
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/forward_lists.h"
 #include "deckle/kernels/cuda/attention/launch.h"
+#include "deckle/kernels/cuda/attention/tile_walks.cuh"
 
 namespace deckle::kernels::cuda {
 
+int attention_plan_kind(const CudaAttentionProblem& problem) {
+  return attention::has_features(problem) ? 1 + (problem.bias.data != nullptr) + 2 * attention::has_walks(problem) : 0;
+}
+
 int64_t attention_plan_bytes(const CudaAttentionProblem& problem) {
   if (!problem.sizes.ragged() || attention::find_forward(problem, attention::ForwardUse::long_keys) == nullptr) return 0;
-  return attention::forward_lists_bytes(problem) + attention::BackwardPlan(attention::without_features(problem)).lists_bytes();
+  const int64_t forward = attention::forward_lists_bytes(problem);
+  return forward == 0 ? 0 : forward + attention::BackwardPlan(problem).lists_bytes();
 }
 
 void attention_make_plan(const CudaAttentionProblem& problem, void* memory, cudaStream_t stream) {
@@ -22,7 +28,7 @@ void attention_make_plan(const CudaAttentionProblem& problem, void* memory, cuda
   const attention::OnDevice device(problem.device);
   attention::refuse_if(attention::stream_why_not(stream), kName);
   std::vector<attention::WorkListRequest> requests = attention::forward_requests(problem, memory);
-  const attention::BackwardPlan backward(attention::without_features(problem));
+  const attention::BackwardPlan backward(problem);
   if (!backward.served()) return attention::make_work_lists(problem, requests, stream);
   for (const attention::WorkListRequest& request :
        backward.requests(static_cast<char*>(memory) + attention::forward_lists_bytes(problem))) {

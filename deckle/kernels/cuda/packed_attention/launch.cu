@@ -158,12 +158,10 @@ class Call {
   CudaAttentionProblem& problem() { return problem_; }
 
   /// The lists of tiles, which depend on the lengths alone, made once for all layers and passes over one ragged shape; null where
-  /// a launch makes its own: rows and keys are of two shapes, keys have lengths, or scores are more than scale q k.
+  /// a launch makes its own: rows and keys are of two shapes, or keys have lengths.
   const void* shared_lists(const AttentionProblem& p, cudaStream_t stream) const {
     const AttentionSizes& sizes = problem_.sizes;
-    if (!sizes.ragged() || !p.known() || p.q_offsets != p.k_offsets || p.k_lengths != nullptr ||
-        attention::has_features(problem_))
-      return nullptr;
+    if (!sizes.ragged() || !p.known() || p.q_offsets != p.k_offsets || p.k_lengths != nullptr) return nullptr;
     const int64_t key[] = {sizes.batch,
                            sizes.heads,
                            sizes.kv_heads,
@@ -174,7 +172,8 @@ class Call {
                            problem_.mask.left,
                            problem_.mask.right,
                            problem_.mask.bottom_right,
-                           static_cast<int64_t>(problem_.element)};
+                           static_cast<int64_t>(problem_.element),
+                           attention_plan_kind(problem_)};
     return deckle::cuda::made_of(p.q_offsets, context_.device, key, attention_plan_bytes(problem_),
                                  [&](void* memory) { attention_make_plan(problem_, memory, stream); });
   }
