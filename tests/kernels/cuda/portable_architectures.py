@@ -4,8 +4,8 @@
 usage: portable_architectures.py NVCC [--architectures 80,86] [--jobs N] [--keep-result]
 
 Exits 1 if ptxas spills a register or a kernel uses local memory, or if one that multiplies matrices does so without the tensor
-cores' instruction (HMMA). --keep-result writes the table to benchmarks/results/portable_architectures.json. It takes some ten
-minutes of a processor, so `ctest -C Long` runs it and plain ctest does not.
+cores' instruction (HMMA). --keep-result writes the table to benchmarks/results/portable_architectures.json, with what is refused.
+It takes some ten minutes of a processor, so `ctest -C Long` runs it and plain ctest does not.
 """
 
 import argparse
@@ -43,13 +43,19 @@ def compiled(nvcc, architecture, source, folder):
     return kernels
 
 
+def short(name):
+    """A kernel and its template arguments, without namespaces and the hash of its file."""
+    found = re.search(r"\d+([a-z_]+)(I\w*)?$", re.sub(r"^_ZN.*?_cu_[0-9a-f]{8}", "", name))
+    return found.group(0).lstrip("0123456789") if found else name
+
+
 def row_of(architecture, kernels):
     """What the table says of an architecture, and why its kernels are refused."""
     multiplying = [kernel for kernel in kernels if MULTIPLIES.search(kernel[0])]
     counts = sum((counts for *_, counts in kernels), collections.Counter())
-    refused = [f"sm_{architecture} {name}: {spills} bytes spilled, {counts['LDL']} loads, {counts['STL']} stores of local memory"
+    refused = [f"sm_{architecture} {short(name)}: {spills} bytes spilled, {counts['LDL'] + counts['STL']} uses of local memory"
                for name, spills, _, counts in kernels if spills or counts["LDL"] or counts["STL"]]
-    refused += [f"sm_{architecture} {name}: no HMMA" for name, _, _, counts in multiplying if not counts["HMMA"]]
+    refused += [f"sm_{architecture} {short(name)}: no HMMA" for name, _, _, counts in multiplying if not counts["HMMA"]]
     if not multiplying:
         refused.append(f"sm_{architecture}: no kernel multiplies")
     return {"architecture": f"sm_{architecture}", "kernels": len(kernels), "that multiply": len(multiplying),
@@ -66,8 +72,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep-result", action="store_true")
     options = parser.parse_args()
-    facts = report.facts("tests/kernels/cuda/portable_architectures.py nvcc --architectures " + options.architectures
-                         + " --keep-result")
+    facts = report.facts("tests/kernels/cuda/portable_architectures.py nvcc --keep-result --architectures "
+                         + options.architectures)
     release = subprocess.run([options.nvcc, "--version"], check=True, capture_output=True, text=True).stdout
     facts["machine"] += ", nvcc " + re.search(r"release ([\d.]+)", release).group(1)
     sources = sorted((ROOT / "deckle/kernels/cuda/attention").glob("portable*.cu"))
@@ -78,10 +84,10 @@ def main():
             row, why_not = row_of(architecture, [kernel for part in parts for kernel in part.result()])
             rows.append(row)
             refused += why_not
+            if options.keep_result:  # as far as it is: an architecture takes minutes
+                report.write("portable_architectures", {**facts, "rows": rows, "refused": refused}, others_allowed=1.0)
     print(report.table(rows, list(rows[0])))
     print("refused:", *(refused or ["none"]), sep="\n  ")
-    if options.keep_result and not refused:
-        print(report.write("portable_architectures", {**facts, "rows": rows}, others_allowed=1.0))  # no times
     sys.exit(bool(refused))
 
 
