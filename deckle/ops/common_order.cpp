@@ -12,12 +12,6 @@ CommonOrder::CommonOrder(std::initializer_list<const Tensor*> operands) {
   if (!std::all_of(operands.begin(), operands.end(), [&](const Tensor* operand) { return fits(*operand); })) order_.clear();
 }
 
-CommonOrder::CommonOrder(TensorList operands) {
-  if (operands.empty()) return;
-  find(operands[0]);
-  if (!std::all_of(operands.begin(), operands.end(), [&](const Tensor& operand) { return fits(operand); })) order_.clear();
-}
-
 /// By stride; dims of one element, whose strides say nothing, go first.
 void CommonOrder::find(const Tensor& first) {
   if (!first.defined() || !first.device().is_cpu() || first.numel() == 0 || !native::is_permuted(first)) return;
@@ -42,13 +36,6 @@ bool CommonOrder::fits(const Tensor& operand) const {
 
 Tensor CommonOrder::laid(const Tensor& operand) const {
   return alias(operand, laid(operand.sizes()), laid(operand.strides()), operand.offset());
-}
-
-std::vector<Tensor> CommonOrder::laid(TensorList operands) const {
-  std::vector<Tensor> result;
-  result.reserve(operands.size());
-  for (const Tensor& operand : operands) result.push_back(laid(operand));
-  return result;
 }
 
 int64_t CommonOrder::laid(int64_t dim) const { return std::find(order_.begin(), order_.end(), dim) - order_.begin(); }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <initializer_list>
-#include <vector>
 
 #include "deckle/core/tensor.h"
 
@@ -13,12 +12,10 @@ class CommonOrder {
  public:
   /// None unless all are on the CPU and would be contiguous with their dims in one other order than the row-major one.
   CommonOrder(std::initializer_list<const Tensor*> operands);
-  explicit CommonOrder(TensorList operands);
 
   explicit operator bool() const { return !order_.empty(); }
   /// An operand, the number of a dim, and sizes, with the dims in this order; below autograd.
   Tensor laid(const Tensor& operand) const;
-  std::vector<Tensor> laid(TensorList operands) const;
   int64_t laid(int64_t dim) const;
   /// Whether the dim is the last in this order: slices along it are then no runs of elements.
   bool innermost(int64_t dim) const { return dim == order_[order_.size() - 1]; }

@@ -155,13 +155,11 @@ class KernelLaunch {
       const Argument& argument = arguments()[i];
       const std::string value = place_.reads.at({Symbol::What::argument, i});
       const bool named = std::find(op_.permuted.begin(), op_.permuted.end(), argument.name) != op_.permuted.end();
-      if (named && argument.type.is_tensor_like()) tensors.push_back(argument.type.list ? argument.name : "&" + argument.name);
+      if (named && argument.type.is_tensor()) tensors.push_back("&" + argument.name);
       values.push_back(named || is_dim(argument) ? "order.laid(" + value + ")" : value);
     }
-    const bool list = tensors.size() == 1 && tensors[0][0] != '&';
-    return fmt::format("if (const launch::CommonOrder order{}; order{})\n  return order.back(raw::{}({}));\n",
-                       list ? "(" + tensors[0] + ")" : "({" + join(tensors) + "})",
-                       op_.permuted_slices ? " && !order.innermost(dim)" : "", op_.name(), join(values));
+    return fmt::format("if (const launch::CommonOrder order({{{}}}); order{})\n  return order.back(raw::{}({}));\n",
+                       join(tensors), op_.permuted_slices ? " && !order.innermost(dim)" : "", op_.name(), join(values));
   }
 
   std::string device() const {

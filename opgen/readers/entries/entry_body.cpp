@@ -219,19 +219,18 @@ void EntryReader::permuted() {
   }
   if (entry_->permuted_slices && !schema.find("dim"))
     file_.fail(value, "'slices' lie along an argument 'dim', and there is none");
-  size_t tensors = 0, lists = 0;
+  bool tensors = false;
   for (const auto& [ignored, element] : arguments.branches()) {
     const std::string name = file_.text(element, "permuted").value();
     const Argument* const argument = schema.find(name);
     const bool given = argument != nullptr && !argument->type.optional;
-    const bool tensor = given && argument->type.is_tensor_like();
+    const bool tensor = given && argument->type.is_tensor();
     if (!tensor && !(given && argument->type.is_list_of(Base::integer)))
       file_.fail(element, fmt::format("no tensor, nor list of sizes, is named '{}'", name));
-    tensors += tensor ? 1 : 0;
-    lists += tensor && argument->type.list ? 1 : 0;
+    tensors = tensors || tensor;
     entry_->permuted.push_back(name);
   }
-  if (tensors == 0 || (lists > 0 && tensors > 1)) file_.fail(value, "'permuted' names tensors, or one list of them");
+  if (!tensors) file_.fail(value, "'permuted' names one tensor or more");
   for (const Argument& argument : schema.arguments) {
     const auto& named = entry_->permuted;
     if (!entry_->permuted_slices && argument.type.is_tensor_like() &&
