@@ -78,22 +78,30 @@ TEST(Layout, MovedElementsOfPermutedOperandsAreThose) {
             contiguous(expand(slice(x, 1, 0, 1), x.sizes())).to_vector());
 }
 
-/// Permutes the dims of what it is given; a size of 0 or 1 among them says nothing of the order.
+/// Permutes the dims of what it is given, with gaps behind a dim of memory unless it is -1; a size of 0 or 1 among them says
+/// nothing of the order.
 struct Lay {
   const char* name;
   Ints order, inverse;
+  int64_t gaps = -1;
 
-  Tensor operator()(const Tensor& rows) const { return permute(contiguous(permute(rows, order)), inverse); }
+  Tensor operator()(const Tensor& rows) const {
+    Tensor laid = contiguous(permute(rows, order));
+    if (gaps >= 0) laid = slice(cat({laid, laid}, gaps), gaps, 0, laid.size(gaps));
+    return permute(laid, inverse);
+  }
 };
 const Lay kLays[] = {{"row-major", {0, 1, 2}, {0, 1, 2}},
                      {"last first", {2, 0, 1}, {1, 2, 0}},
                      {"backwards", {2, 1, 0}, {2, 1, 0}},
-                     {"middle first", {1, 0, 2}, {1, 0, 2}}};
+                     {"middle first", {1, 0, 2}, {1, 0, 2}},
+                     {"last first, with gaps", {2, 0, 1}, {1, 2, 0}, 2},
+                     {"middle first, with gaps", {1, 0, 2}, {1, 0, 2}, 1}};
 
-/// All operands permuted in one way run as they lie, others are copied: the same elements, and the same gradients.
+/// All operands permuted in one way, without gaps, run as they lie, others are copied: the same elements, and the same gradients.
 TEST(Layout, OpsByIndexOfPermutedOperandsAreThoseOfCopies) {
   for (const Ints& sizes : {Ints{4, 5, 3}, Ints{1, 6, 7}, Ints{5, 1, 4}, Ints{13, 30, 2}, Ints{0, 3, 2}}) {
-    for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+    for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::int64}) {
       const auto draw = [&](const Ints& of) { return to(randint(-9, 10, of), dtype); };
       const Tensor x = draw(sizes), y = draw(sizes);
       for (const int64_t dim : {0, 1, 2}) {
@@ -148,11 +156,13 @@ TEST(Layout, OpsByIndexOfPermutedOperandsAreThoseOfCopies) {
 
 /// Elements of x lie along dim 0 in runs: slices along it would be moved one by one, and are copied.
 TEST(Layout, ResultsByIndexLieAsPermutedOperandsDo) {
-  const Tensor x = permuted(), y = permuted(), at = permute(randint(0, 3, {4, 5, 3}), {2, 0, 1}), few = randint(0, 3, {4});
+  const Tensor x = permuted(), y = permuted(), at = permute(randint(0, 3, {4, 5, 3}), {2, 0, 1}), few = randint(0, 3, {4}),
+               gaps = slice(permute(randn({4, 5, 6}), {2, 0, 1}), 0, 0, 3);
+  ASSERT_EQ(gaps.sizes(), x.sizes());
   for (const Tensor& result : {scatter(x, 0, at, y), scatter_add(x, 0, at, y), index_add(x, 1, few, y), index_sum(x, 1, few, 4)})
     EXPECT_EQ(result.strides(), x.strides());
-  for (const Tensor& result :
-       {gather(x, 0, at), scatter(x, 0, at, contiguous(y)), cat({x, y}, 0), stack({x, y}), index_select(x, 1, few)})
+  for (const Tensor& result : {gather(x, 0, at), scatter(x, 0, at, contiguous(y)), scatter_add(gaps, 0, at, y),
+                               scatter_add(x, 0, at, gaps), cat({x, y}, 0), stack({x, y}), index_select(x, 1, few)})
     EXPECT_TRUE(result.is_contiguous());
 }
 
