@@ -1,6 +1,7 @@
 // scatter_reduce, and draws from given probabilities.
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <vector>
 
@@ -34,6 +35,45 @@ Tensor reduce_segments(const Tensor& values, const Ragged& ragged, ScatterReduct
   }
   fail("a reduction is unknown (expected sum, prod, mean, amax or amin)");
 }
+
+/// Weights as the leaves of a binary tree whose nodes hold the sums below them: a draw, and a weight that changes, take one way
+/// between the root and a leaf.
+class WeightTree {
+ public:
+  explicit WeightTree(int64_t count)
+      : leaves_(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(count, 1))))),
+        sums_(static_cast<size_t>(2 * leaves_), 0.0) {}
+
+  void assign(const double* weights, int64_t count) {
+    std::copy_n(weights, count, sums_.begin() + leaves_);
+    for (int64_t node = leaves_ - 1; node > 0; --node) add_up(node);
+  }
+  /// The place that `uniform` in [0, 1) falls on, if all weights lie side by side in [0, 1), each as long as its share. Never one
+  /// of weight 0, for rounding leads into no branch of sum 0; some weight is above 0.
+  int64_t draw(double uniform) const {
+    double left = uniform * sums_[1];
+    int64_t node = 1;
+    while (node < leaves_) {
+      const double before = sum(2 * node), after = sum(2 * node + 1);
+      const bool second = before == 0 || (after != 0 && left >= before);
+      if (second) left -= before;
+      node = 2 * node + (second ? 1 : 0);
+    }
+    return node - leaves_;
+  }
+  void remove(int64_t place) {
+    int64_t node = leaves_ + place;
+    sums_[static_cast<size_t>(node)] = 0;
+    while ((node /= 2) > 0) add_up(node);
+  }
+
+ private:
+  double sum(int64_t node) const { return sums_[static_cast<size_t>(node)]; }
+  void add_up(int64_t node) { sums_[static_cast<size_t>(node)] = sum(2 * node) + sum(2 * node + 1); }
+
+  int64_t leaves_;            // a power of two; those beyond the weights are 0
+  std::vector<double> sums_;  // the root is node 1, node n lies above 2 n and 2 n + 1
+};
 
 }  // namespace
 
@@ -100,29 +140,20 @@ Tensor composite::multinomial(const Tensor& self, int64_t num_samples, bool repl
   sizes.back() = num_samples;
   const Tensor uniform = rand({rows, num_samples}, {.dtype = DType::float64, .generator = generator}),
                result = empty(sizes, DType::int64);
-  std::vector<double> row(static_cast<size_t>(n));
+  WeightTree tree(n);
   for (int64_t r = 0; r < rows; ++r) {
-    std::copy_n(weights.data<double>() + r * n, n, row.begin());
-    const bool valid = std::all_of(row.begin(), row.end(), [](double w) { return w >= 0 && w < 1e300; });
+    const double *const row = weights.data<double>() + r * n, *const end = row + n;
+    const bool valid = std::all_of(row, end, [](double w) { return w >= 0 && w < 1e300; });
     check(valid, "row {} of self has a negative, infinite or NaN weight (expected 0 or more)", r);
-    const auto likely = static_cast<int64_t>(std::count_if(row.begin(), row.end(), [](double w) { return w > 0; }));
+    const int64_t likely = std::count_if(row, end, [](double w) { return w > 0; });
     check(num_samples == 0 || likely >= (replacement ? 1 : num_samples),
           "row {} of self has {} weights above 0 (expected {} or more)", r, likely, replacement ? 1 : num_samples);
-    double total = std::accumulate(row.begin(), row.end(), 0.0);
+    if (num_samples == 0) continue;
+    tree.assign(row, n);
     for (int64_t k = 0; k < num_samples; ++k) {
-      double left = uniform.data<double>()[r * num_samples + k] * total;
-      int64_t last = 0;  // with a weight: what rounding leaves over goes to it
-      for (int64_t i = 0; i < n; ++i) {
-        const double weight = row[static_cast<size_t>(i)];
-        if (weight <= 0) continue;
-        last = i;
-        if (left < weight) break;
-        left -= weight;
-      }
-      result.data<int64_t>()[r * num_samples + k] = last;
-      if (replacement) continue;
-      row[static_cast<size_t>(last)] = 0;
-      total = std::accumulate(row.begin(), row.end(), 0.0);
+      const int64_t place = tree.draw(uniform.data<double>()[r * num_samples + k]);
+      result.data<int64_t>()[r * num_samples + k] = place;
+      if (!replacement) tree.remove(place);
     }
   }
   return native::move_to(result, self.device());

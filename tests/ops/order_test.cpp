@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "deckle/core/from_data.h"
@@ -93,6 +94,47 @@ TEST(Draws, FollowTheirWeights) {
     EXPECT_EQ(once, (Integers{1, 2}));
   }
   EXPECT_EQ(error_of([&] { multinomial(weights, 3); }), "multinomial: row 0 of self has 2 weights above 0 (expected 3 or more)");
+}
+
+/// Sums of whole weights are exact, so that draws are those of a loop over the weights, whatever order they are added in.
+TEST(Draws, AreThePlacesThatUniformNumbersFallOn) {
+  for (const int64_t n : {1, 2, 3, 31, 64, 100}) {
+    for (const bool replacement : {false, true}) {
+      const int64_t rows = 5, count = replacement ? 200 : n;
+      Generator generator(static_cast<uint64_t>(n)), same(static_cast<uint64_t>(n));
+      const Tensor heavy = to(randint(replacement ? 0 : 1, 1000, {rows, n}), DType::float64) + (n == 1 ? 1.0 : 0.0);
+      const Tensor weights = replacement ? heavy + eye(n, DType::float64)[n - 1] : heavy;  // one or more above 0
+      const Values uniform = rand({rows, count}, {.dtype = DType::float64, .generator = &same}).to_vector();
+      const Integers drawn =
+          multinomial(weights, count, {.replacement = replacement, .generator = &generator}).to_vector<int64_t>();
+      ASSERT_EQ(drawn.size(), uniform.size());
+      for (int64_t row = 0; row < rows; ++row) {
+        Values left = weights[row].to_vector();
+        for (int64_t k = 0; k < count; ++k) {
+          double at = uniform[static_cast<size_t>(row * count + k)] * std::accumulate(left.begin(), left.end(), 0.0);
+          size_t place = 0;
+          while (at >= left[place]) at -= left[place++];
+          ASSERT_EQ(drawn[static_cast<size_t>(row * count + k)], static_cast<int64_t>(place)) << "n " << n << " row " << row;
+          if (!replacement) left[place] = 0;
+        }
+      }
+    }
+  }
+}
+
+/// Neither rounding of sums nor the order of draws gives a place without weight, and every other one comes once.
+TEST(Draws, WithoutReplacementAreAllPlacesOfAWeightOnce) {
+  const int64_t n = 20001;
+  Values weights(static_cast<size_t>(n));
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = i % 3 == 0 ? 0 : std::pow(10.0, static_cast<double>(i % 41) - 20);
+  Integers drawn = multinomial(tensor(weights), 2 * n / 3).to_vector<int64_t>();
+  std::sort(drawn.begin(), drawn.end());
+  size_t next = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (i % 3 != 0) ASSERT_EQ(drawn[next++], i);
+  }
+  EXPECT_EQ(next, drawn.size());
+  EXPECT_EQ(multinomial(zeros({2, 0}), 0).sizes(), (Dims{2, 0}));
 }
 
 TEST(ScatterReduce, BringsElementsTogether) {
