@@ -102,6 +102,22 @@ TEST(CudaTensor, CopiesBetweenAllDtypesAsTheCpu) {
   }
 }
 
+/// Next to a tie of the halves, further from it than float32 has bits for.
+TEST(CudaTensor, HalvesAreRoundedOnceAsOnTheCpu) {
+  NEEDS_GPU();
+  const int64_t tie = (int64_t{1} << 60) + (int64_t{1} << 52), few = (int64_t{1} << 11) + 1;
+  const Tensor integers = tensor({tie, tie + 1, tie - 1, -tie - 1, -tie + 1, few, INT64_MAX, INT64_MIN + 1, int64_t{65519}});
+  const Tensor doubles = tensor({1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-11 + 0x1p-40, -1 - 0x1p-11 - 0x1p-40, 1e300, 0x1p-134 + 0x1p-170,
+                                 65519.999999, 1 + 3 * 0x1p-8 - 0x1p-40, 0.0, -0.0});
+  for (const DType to : {DType::bfloat16, DType::float16}) {
+    for (const Tensor& x : {integers, doubles}) {
+      testing::expect_equal(x.to(kGpu).to(to), x.to(to));
+      testing::expect_equal(x.to(kGpu).view({3, 3}).t().to(to), x.view({3, 3}).t().to(to));
+    }
+    for (const double value : doubles.to_vector()) testing::expect_equal(full({9}, value, to, kGpu), full({9}, value, to));
+  }
+}
+
 TEST(CudaTensor, BroadcastsAndStridesAsTheCpu) {
   NEEDS_GPU();
   const Tensor x = randn({33, 1, 40}), y = randn({7, 1}), z = randn({40}), w = randn({40, 7, 33}).transpose(0, 2);

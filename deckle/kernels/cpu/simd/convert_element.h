@@ -30,6 +30,17 @@ inline float round_to_odd(double value) {
   return std::bit_cast<float>(bits);
 }
 
+/// The same of an integer, to 13 digits, so that the float is exact; without a branch, and so in vectors where loops are.
+inline float round_to_odd(int64_t value) {
+  constexpr uint64_t kExact = uint64_t{1} << 53;  // up to here doubles hold all integers
+  const auto size = static_cast<uint64_t>(value);
+  const int64_t beyond = static_cast<int64_t>((kExact + size) | (kExact - size)) >> 63;  // all ones, or none
+  const int64_t last = beyond & 1023, rest = value & last, odd = (value - rest) | ((rest + last) & 1024);
+  constexpr uint64_t kRest = (uint64_t{1} << 40) - 1;  // digits of a double
+  const auto bits = std::bit_cast<uint64_t>(static_cast<double>(odd));
+  return static_cast<float>(std::bit_cast<double>((bits | ((bits & kRest) + kRest)) & ~kRest));
+}
+
 template <typename To, typename From>
 inline To convert(From value) {
   constexpr bool kHalf = std::is_same_v<To, bfloat16> || std::is_same_v<To, float16>;
@@ -38,7 +49,7 @@ inline To convert(From value) {
   } else if constexpr (kHalf && std::is_same_v<From, float>) {
     return To(value);
   } else if constexpr (kHalf && std::is_integral_v<From>) {
-    return convert<To>(static_cast<double>(value));  // integers beyond 2^53 overflow float16 and round alike in bfloat16
+    return To(round_to_odd(static_cast<int64_t>(value)));
   } else if constexpr (kHalf) {
     return To(round_to_odd(value));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {

@@ -124,7 +124,9 @@ void copy(const Context& context, const View& source, const View& target) {
 }
 
 void fill(const Context& context, const Number& value, const View& target) {
-  pointwise::run(pointwise::kernels_with_integers<SameFormula, 1>(), context, exact(target.dtype), {}, {&value, 1}, target);
+  const bool wide = is_floating(target.dtype) && static_cast<double>(static_cast<float>(value.real)) != value.real;
+  pointwise::run(pointwise::kernels_with_integers<SameFormula, 1>(), context, wide ? DType::float64 : exact(target.dtype), {},
+                 {&value, 1}, target);
 }
 
 }  // namespace deckle::kernels::cuda

@@ -125,6 +125,28 @@ __device__ __forceinline__ void store(T value, void* data, DType dtype, int64_t 
   }
 }
 
+/// A float that becomes the half nearest to a value of more bits: cut off, and odd where it is not exact.
+__device__ __forceinline__ float odd_unless_exact(float cut, bool exact) {
+  return exact ? cut : __uint_as_float(__float_as_uint(cut) | 1u);
+}
+__device__ __forceinline__ float round_to_odd(double value) {
+  const float cut = __double2float_rz(value);
+  return odd_unless_exact(cut, static_cast<double>(cut) == value);
+}
+__device__ __forceinline__ float round_to_odd(int64_t value) {
+  const float cut = __ll2float_rz(value);
+  return odd_unless_exact(cut, static_cast<int64_t>(cut) == value);
+}
+
+/// The same, rounded once: what an expression in doubles or integers gives as a half is a copy's element.
+template <typename T>
+__device__ __forceinline__ void store_rounded_once(T value, void* data, DType dtype, int64_t at) {
+  if constexpr (!std::is_same_v<T, float>) {
+    if (dtype == DType::bfloat16 || dtype == DType::float16) return store(round_to_odd(value), data, dtype, at);
+  }
+  store(value, data, dtype, at);
+}
+
 /// The dtypes that vectors of compute type T are read and written as: T itself, halves for float, bool.
 template <typename T>
 constexpr bool vectors_of(DType dtype) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "deckle/kernels/cpu/simd/convert.h"
 #include "deckle/kernels/cpu/simd/convert_element.h"
 #include "tests/kernels/cpu/support/buffer.h"
 
@@ -90,6 +91,64 @@ TEST(Halves, DoublesAreRoundedOnce) {
       ASSERT_EQ(brain[i].bits, kernels::cpu::simd::convert<bfloat16>(from[i]).bits) << from[i];
       ASSERT_EQ(half[i].bits, kernels::cpu::simd::convert<float16>(from[i]).bits) << from[i];
       ASSERT_EQ(back[i], static_cast<double>(brain[i]));
+    }
+  }
+}
+
+/// The half nearest to an integer, of a tie the even one, found among its neighbours without floating-point arithmetic.
+int64_t nearest_with_bits(int64_t value, int bits) {
+  const bool negative = value < 0;
+  const uint64_t size = negative ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  int shift = 0;
+  while (size >> shift >> bits != 0) ++shift;
+  const uint64_t unit = uint64_t{1} << shift, rest = size & (unit - 1), low = size - rest;
+  const bool up = 2 * rest > unit || (2 * rest == unit && (low & unit) != 0);
+  const uint64_t rounded = low + (up ? unit : 0);  // at most 2^63: held as its negative
+  return static_cast<int64_t>(negative ? -rounded : rounded);
+}
+
+TEST(Halves, IntegersAreRoundedOnce) {
+  using kernels::cpu::simd::store_run;
+  std::uniform_int_distribution<uint64_t> any;
+  constexpr int64_t kOne = 1;
+  std::vector<int64_t> from{(kOne << 60) + (kOne << 52) + 1,
+                            -(kOne << 60) - (kOne << 52) - 1,
+                            (kOne << 60) + (kOne << 52),
+                            (kOne << 60) + 3 * (kOne << 52),
+                            (kOne << 53) + 1,
+                            INT64_MIN,
+                            INT64_MIN + 1,
+                            INT64_MAX,
+                            0,
+                            1,
+                            -1,
+                            65504,
+                            65519,
+                            65520,
+                            -65520,
+                            2049,
+                            2051};
+  for (int i = 0; i < 4000; ++i) {  // of all sizes, at ties and next to them
+    const auto size = static_cast<int64_t>(any(testing::engine()) >> 1 >> (i % 62));
+    const int64_t tie = ((int64_t{128} + i % 128) * 2 + 1) << (i % 54);
+    from.insert(from.end(), {size, -size, tie, tie + 1, tie - 1, -tie, -tie + 1, -tie - 1});
+  }
+  const auto count = static_cast<int64_t>(from.size());
+  for (const int64_t stride : {1, 2}) {
+    std::vector<bfloat16> brain(static_cast<size_t>(2 * count));
+    std::vector<float16> half(static_cast<size_t>(2 * count));
+    store_run(from.data(), count, brain.data(), DType::bfloat16, stride);
+    store_run(from.data(), count, half.data(), DType::float16, stride);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t value = from[static_cast<size_t>(i)];
+      const auto at = static_cast<size_t>(i * stride);
+      const bool whole = value > INT64_MAX - (kOne << 54);  // rounds to 2^63, which is no int64
+      ASSERT_EQ(static_cast<double>(brain[at]), whole ? 0x1p63 : static_cast<double>(nearest_with_bits(value, 8))) << value;
+      ASSERT_EQ(static_cast<double>(half[at]), value >= 65520    ? std::numeric_limits<double>::infinity()
+                                               : value <= -65520 ? -std::numeric_limits<double>::infinity()
+                                                                 : static_cast<double>(nearest_with_bits(value, 11)))
+          << value;
+      ASSERT_EQ(kernels::cpu::simd::convert<bfloat16>(value).bits, brain[at].bits);
     }
   }
 }
