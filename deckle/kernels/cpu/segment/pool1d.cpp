@@ -10,8 +10,12 @@
 // Its gradient:
 //   zeros, and additions to positions one by one                                                           1,580     1,657
 //   windows that share no row write their rows; else each row adds up what came from its windows             286       275
+// Of windows of 32, one row apart:
+//   each row adds up what came from its windows                                                            4,037     6,054
+//   one pass over the windows, with the sums of a window's rows in cache                                   1,395     1,450
 
 #include <algorithm>
+#include <bit>
 
 #include "deckle/base/check.h"
 #include "deckle/base/scratch.h"
@@ -24,6 +28,9 @@ namespace deckle::kernels::cpu {
 namespace {
 
 constexpr int64_t kConverted = 1 << 14;  // elements of a window that are converted at a time, if its rows are not longer
+constexpr int64_t kManyWindows = 12;     // that share a row
+constexpr int64_t kSums = 1 << 14;       // 128 KiB of sums of rows, unless a window is longer
+constexpr int64_t kFewestColumns = 16;   // still whole cache lines for long windows
 
 /// The rows of its sequence inside a window.
 struct Window {
@@ -31,6 +38,7 @@ struct Window {
 
   Window(int64_t w, int64_t size, int64_t stride, int64_t lead, int64_t length)
       : begin(std::max<int64_t>(w * stride - lead, 0)), end(std::min(w * stride - lead + size, length)) {}
+  bool has(int64_t row) const { return row >= begin && row < end; }
 };
 
 /// A block of columns of one sequence: what came to its windows, and where it goes.
@@ -98,6 +106,44 @@ void add_shared(const Sequence<T>& s, int64_t size, int64_t stride, int64_t lead
     segment::sum_at_position(gradients, s.direct() ? s.inner : s.columns, s.positions_of(from), s.inner, count, s.columns, row,
                              sums);
     s.write(row, sums);
+  }
+}
+
+/// The same by one pass over the windows, where each row would be asked for in many: sums of the rows of one window are held, and
+/// each is written once no window has it any more. Additions to a row are those of add_shared, in the same order.
+template <typename T>
+void add_by_window(const Sequence<T>& all, int64_t size, int64_t stride, int64_t lead) {
+  const auto held = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(std::min(size, all.length), 1))));
+  const int64_t most = std::min(all.columns, std::max(kSums / held, kFewestColumns));
+  Scratch scratch;
+  double* const sums = scratch.take<double>(held * most);  // row r at r % held
+  std::fill_n(sums, held * most, 0.0);
+  for (int64_t c = 0; c < all.columns; c += most) {
+    Sequence<T> s = all;
+    s.first += c;
+    s.columns = std::min(most, all.columns - c);
+    T buffer[segment::kColumns];
+    int64_t done = 0;
+    const auto write_until = [&](int64_t end) {
+      for (; done < end; ++done) {
+        double* const row = sums + (done & (held - 1)) * most;
+        for (int64_t i = 0; i < s.columns; ++i) buffer[i] = static_cast<T>(row[i]);
+        std::fill_n(row, s.columns, 0.0);
+        s.write(done, buffer);
+      }
+    };
+    for (int64_t w = 0; w < s.windows; ++w) {
+      const Window window(w, size, stride, lead, s.length);
+      if (window.begin >= window.end) continue;
+      write_until(window.begin);
+      const int64_t* const positions = s.positions_of(w);
+      const T* const gradient = s.gradient_of(w, buffer);
+      for (int64_t i = 0; i < s.columns; ++i) {
+        const int64_t at = positions[i];
+        if (window.has(at)) sums[(at & (held - 1)) * most + i] += static_cast<double>(gradient[i]);
+      }
+    }
+    write_until(s.length);
   }
 }
 
@@ -189,8 +235,10 @@ void segment_max_pool1d_backward(const Context&, const View& gradient, const Rag
                                  begin,    length,    first,  columns};
       if (stride >= size)
         write_apart(sequence, size, stride, lead);
-      else
+      else if (std::min(sequence.windows, (size - 1) / stride + 1) < kManyWindows)
         add_shared(sequence, size, stride, lead);
+      else
+        add_by_window(sequence, size, stride, lead);
     });
   });
 }

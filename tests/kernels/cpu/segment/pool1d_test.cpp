@@ -72,8 +72,18 @@ std::vector<double> by_loop(const Windows& given, const View& gradient, const Vi
 template <typename Body>
 void for_cases(Body body) {
   for (const int64_t width : {1, 3, 16, 37, 1024, 1500}) {
-    for (const auto& [size, stride, lead] : std::vector<std::array<int64_t, 3>>{
-             {3, 3, 0}, {3, 1, 1}, {3, 2, 2}, {2, 5, 0}, {2, 5, 1}, {5, 2, 4}, {1, 1, 0}, {9, 9, 4}}) {
+    for (const auto& [size, stride, lead] : std::vector<std::array<int64_t, 3>>{{3, 3, 0},
+                                                                                {3, 1, 1},
+                                                                                {3, 2, 2},
+                                                                                {2, 5, 0},
+                                                                                {2, 5, 1},
+                                                                                {5, 2, 4},
+                                                                                {1, 1, 0},
+                                                                                {9, 9, 4},
+                                                                                {16, 1, 3},
+                                                                                {40, 3, 20},
+                                                                                {13, 1, 12},
+                                                                                {100, 2, 0}}) {
       for (const int64_t fewer : {0, 1}) {
         SCOPED_TRACE(fmt::format("width {} size {} stride {} lead {} fewer {}", width, size, stride, lead, fewer));
         body(Windows(size, stride, lead, {4, 0, 17, 1, 30}, fewer), width);
@@ -130,7 +140,7 @@ TEST(MaxPool1d, PositionsOutsideOfTheirWindowsGetNothing) {
 }
 
 TEST(MaxPool1d, ANanOfAGradientStaysWhereItBelongs) {
-  for (const auto& [size, stride] : {std::pair<int64_t, int64_t>{2, 2}, {2, 1}}) {
+  for (const auto& [size, stride] : {std::pair<int64_t, int64_t>{2, 2}, {2, 1}, {14, 1}}) {
     for (const DType dtype : kTypes) {
       const Windows given(size, stride, 0, {20});
       const int64_t width = 33, count = given.windows.offsets.back();
@@ -151,7 +161,7 @@ TEST(MaxPool1d, ANanOfAGradientStaysWhereItBelongs) {
 }
 
 TEST(MaxPool1d, GradientsAreTheSameForAnyNumberOfThreads) {
-  for (const auto& [size, stride] : {std::pair<int64_t, int64_t>{3, 3}, {5, 2}}) {
+  for (const auto& [size, stride] : {std::pair<int64_t, int64_t>{3, 3}, {5, 2}, {40, 2}}) {
     const Windows given(size, stride, 0, {300, 7, 500});
     const int64_t width = 700, count = given.windows.offsets.back();
     const Buffer x = testing::random_normal({807, width}, DType::float32),
@@ -159,10 +169,13 @@ TEST(MaxPool1d, GradientsAreTheSameForAnyNumberOfThreads) {
     const Buffer largest = poisoned({count, width}, DType::float32), positions = poisoned({count, width}, DType::int64);
     kernels::cpu::segment_max_pool1d({}, x.view, given.rows.view(), given.windows.view(), size, stride, 0, largest.view,
                                      positions.view);
+    std::vector<double> sums = by_loop(given, gradient.view, positions.view, width);  // in float64, in the order of windows
+    for (double& sum : sums) sum = static_cast<double>(static_cast<float>(sum));
     testing::expect_same_for_thread_counts([&, size = size, stride = stride] {
       const Buffer result = poisoned({807, width}, DType::float32);
       kernels::cpu::segment_max_pool1d_backward({}, gradient.view, given.windows.view(), positions.view, given.rows.view(), size,
                                                 stride, 0, result.view);
+      EXPECT_EQ(values(result.view), sums);
       return testing::bytes(result);
     });
   }
