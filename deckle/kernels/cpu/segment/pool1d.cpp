@@ -20,6 +20,7 @@
 #include "deckle/base/check.h"
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 #include "deckle/kernels/cpu/segment/values.h"
 #include "deckle/kernels/cpu/segment/windows.h"
@@ -239,6 +240,23 @@ void segment_max_pool1d_backward(const Context&, const View& gradient, const Rag
         add_shared(sequence, size, stride, lead);
       else
         add_by_window(sequence, size, stride, lead);
+    });
+  });
+}
+
+void segment_window_gather(const Context&, const View& values, const RaggedView& ragged, const View& positions,
+                           const RaggedView& windows, int64_t size, int64_t stride, int64_t lead, const View& result) {
+  const int64_t inner = segment::inner_size(values);
+  visit_item(values.dtype, [&]<typename T>(TypeTag<T>) {
+    segment::for_components(windows, inner, [&](int64_t b, int64_t first, int64_t columns) {
+      const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
+      const T* const from = values.ptr<const T>() + begin * inner + first;
+      for (int64_t at = windows.offsets[b]; at < windows.offsets[b + 1]; ++at) {
+        const Window window(at - windows.offsets[b], size, stride, lead, length);
+        const int64_t* const chosen = positions.ptr<const int64_t>() + at * inner + first;
+        T* const to = result.ptr<T>() + at * inner + first;
+        for (int64_t c = 0; c < columns; ++c) to[c] = window.has(chosen[c]) ? from[chosen[c] * inner + c] : T{};
+      }
     });
   });
 }

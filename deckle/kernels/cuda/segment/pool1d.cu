@@ -80,6 +80,17 @@ __global__ void __launch_bounds__(256)
   result.put(static_cast<T>(sum), at, column);
 }
 
+template <typename T>
+__global__ void __launch_bounds__(256) gather_windows(Pool p, Values x, const int64_t* positions, Values result, int64_t count) {
+  const int64_t e = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
+  if (e >= count) return;
+  const int64_t at = e / x.inner, column = e - at * x.inner, b = p.windows.component(at), first = p.rows.offsets[b];
+  int64_t begin, end;
+  p.span(at - p.windows.offsets[b], p.rows.offsets[b + 1] - first, begin, end);
+  const int64_t row = positions[e];
+  result.put(row >= begin && row < end ? x.get<T>(first + row, column) : T(0), at, column);
+}
+
 struct Resample {
   DeviceRagged rows, places;
   double scale;
@@ -183,6 +194,13 @@ void segment_max_pool1d_backward(const Context& context, const View& gradient, c
         maximum_backward<decltype(zero)><<<blocks_of(result.numel()), 256, 0, stream>>>(
             {rows, places, size, stride, lead}, Values(gradient), positions.ptr<const int64_t>(), Values(result), result.numel());
       });
+}
+void segment_window_gather(const Context& context, const View& values, const RaggedView& ragged, const View& positions,
+                           const RaggedView& windows, int64_t size, int64_t stride, int64_t lead, const View& result) {
+  run(context, values.dtype, ragged, windows, result, [&](auto zero, const auto& rows, const auto& places, cudaStream_t stream) {
+    gather_windows<decltype(zero)><<<blocks_of(result.numel()), 256, 0, stream>>>(
+        {rows, places, size, stride, lead}, Values(values), positions.ptr<const int64_t>(), Values(result), result.numel());
+  });
 }
 void segment_resample(const Context& context, const View& values, const RaggedView& ragged, const RaggedView& resampled,
                       double scale, bool nearest, const View& result) {

@@ -14,6 +14,8 @@ void segment_max_pool1d(const Context&, const View& values, const RaggedView& ra
                         int64_t stride, int64_t lead, const View& result, const View& positions);
 void segment_max_pool1d_backward(const Context&, const View& gradient, const RaggedView& windows, const View& positions,
                                  const RaggedView& ragged, int64_t size, int64_t stride, int64_t lead, const View& result);
+void segment_window_gather(const Context&, const View& values, const RaggedView& ragged, const View& positions,
+                           const RaggedView& windows, int64_t size, int64_t stride, int64_t lead, const View& result);
 }  // namespace deckle::kernels::cpu
 
 namespace deckle {
@@ -135,6 +137,29 @@ TEST(MaxPool1d, PositionsOutsideOfTheirWindowsGetNothing) {
       kernels::cpu::segment_max_pool1d_backward({}, gradient.view, given.windows.view(), positions.view, given.rows.view(),
                                                 given.size, given.stride, given.lead, result.view);
       EXPECT_EQ(values(result.view), by_loop(given, gradient.view, positions.view, width)) << name(dtype);
+    });
+  }
+}
+
+/// As often as not outside of the window, of the sequence or of all memory.
+TEST(MaxPool1d, ElementsAreGatheredFromWindowsAlone) {
+  for (const DType dtype : kTypes) {
+    for_cases([dtype](const Windows& given, int64_t width) {
+      const int64_t rows = given.rows.offsets.back(), count = given.windows.offsets.back();
+      const Buffer positions = testing::random_integers({count, width}, DType::int64, -2, 34);
+      for (int64_t i = 0; i < count * width; i += 5) positions.view.ptr<int64_t>()[i] += (i % 3 - 1) * (int64_t{1} << 50);
+      const Buffer x = testing::random_normal({rows, width}, dtype), result = poisoned({count, width}, dtype);
+      kernels::cpu::segment_window_gather({}, x.view, given.rows.view(), positions.view, given.windows.view(), given.size,
+                                          given.stride, given.lead, result.view);
+      const std::vector<double> data = values(x.view), got = values(result.view);
+      for_windows(given, [&](size_t b, int64_t at, int64_t w) {
+        for (int64_t c = 0; c < width; ++c) {
+          const int64_t row = positions.view.ptr<int64_t>()[at * width + c];
+          const bool inside = row >= 0 && row < given.rows.lengths[b] && given.has(w, row);
+          const double want = inside ? data[static_cast<size_t>((given.rows.offsets[b] + row) * width + c)] : 0;
+          ASSERT_EQ(got[static_cast<size_t>(at * width + c)], want) << name(dtype);
+        }
+      });
     });
   }
 }
