@@ -77,6 +77,27 @@ std::vector<std::vector<double>> weights_of(const Tensors& results) {
   return weights;
 }
 
+/// What the CPU gives for whole numbers in an integer dtype, or refuses because of it, the GPU gives and refuses too.
+void check_integers(const Case& op, DType dtype) {
+  const Tensors whole = mapped(op.tensors, [&](const Tensor& tensor) {
+    if (!tensor.defined() || tensor.dtype() != DType::float64) return tensor;
+    std::vector<double> values = tensor.to_vector<double>();
+    for (double& x : values) x = dtype == DType::uint8 ? std::round(std::abs(5 * x)) : std::round(5 * x);
+    return of_values(tensor.sizes(), dtype, [&](size_t k) { return values[k]; });
+  });
+  const std::string what = "in " + std::string(name(dtype));
+  Tensors expected;
+  try {
+    expected = called(op, whole);
+  } catch (const Error& error) {
+    if (error.detail().find(name(dtype)) != std::string::npos) {
+      EXPECT_THROW(called(op, on_gpu(whole)), Error) << what << ", which the CPU refuses: " << error.message();
+    }
+    return;
+  }
+  expect_on_gpu(called(op, on_gpu(whole)), expected, 1e-5, what);
+}
+
 void check_values(const Case& op, bool may_wait) {
   const Tensors expected = called(op, op.tensors), inputs = on_gpu(op.tensors);
   const int64_t waits = cuda::counters(kGpu).waits;
@@ -110,6 +131,7 @@ void check_values(const Case& op, bool may_wait) {
     });
     expect_on_gpu(called(op, on_gpu(narrow)), called(op, narrow), tolerance, "in " + std::string(name(dtype)));
   }
+  for (const DType dtype : {DType::int64, DType::int32, DType::uint8}) check_integers(op, dtype);
 }
 
 /// An op without tensors makes its results where the thread says.

@@ -2,7 +2,8 @@
 // after another in packed values: component b of an operand is [sizes[b, 0], sizes[b, 1]] row-major from element offsets[b] on.
 //
 // One launch: a block computes 64 x 64 elements of a product, 4 x 4 a thread, from tiles of 16 columns in shared memory; float
-// for float32 and the halves, else double. 2 M N K operations each.
+// for float32 and the halves, double for float64, else int64, whose low bits are the product of narrower integers. 2 M N K
+// operations each. One product of integers, which cuBLASLt has not, is a group of its own.
 #include <vector>
 
 #include "deckle/core/cuda/device.h"
@@ -10,6 +11,7 @@
 #include "deckle/core/cuda/memory.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
+#include "deckle/kernels/cuda/matmul/product.h"
 #include "deckle/kernels/cuda/pointwise/operand.cuh"
 
 namespace deckle::kernels::cuda {
@@ -34,11 +36,12 @@ __device__ const Group& group_of(const Group* groups, int64_t count, V tile) {
   return groups[low];
 }
 
+/// Without groups in memory, `only` is all there is.
 template <typename T>
 __global__ void __launch_bounds__(256)
-    products(const Group* groups, int64_t count, const void* a, const void* b, void* c, DType dtype) {
+    products(Group only, const Group* groups, int64_t count, const void* a, const void* b, void* c, DType dtype) {
   __shared__ T left[kStep][kTile + 1], right[kStep][kTile + 1];
-  const Group group = group_of(groups, count, static_cast<int64_t>(blockIdx.x));
+  const Group group = groups == nullptr ? only : group_of(groups, count, static_cast<int64_t>(blockIdx.x));
   const int64_t tile = static_cast<int64_t>(blockIdx.x) - group.first_tile, across = (group.n + kTile - 1) / kTile;
   const int64_t row0 = tile / across * kTile, column0 = tile % across * kTile;
   const int thread = static_cast<int>(threadIdx.x), own_row = thread / 16 * kOwn, own_column = thread % 16 * kOwn;
@@ -150,7 +153,8 @@ void grouped_mm(const Context& context, const View& self, const RaggedView& self
   const Upload upload(context, groups);
   const auto run = [&](auto zero) {
     products<decltype(zero)><<<static_cast<unsigned>(tiles), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
-        upload.memory.as<Group>(), static_cast<int64_t>(groups.size()), self.data, other.data, result.data, result.dtype);
+        Group{}, upload.memory.as<Group>(), static_cast<int64_t>(groups.size()), self.data, other.data, result.data,
+        result.dtype);
   };
   if (result.dtype == DType::float64)
     run(double());
@@ -160,6 +164,20 @@ void grouped_mm(const Context& context, const View& self, const RaggedView& self
     run(int64_t());
   deckle::cuda::check_launch(context.device);
 }
+
+namespace matmul {
+
+void integer_product(const Context& context, DType dtype, const Matrices& a, const Matrices& b, const Matrices& result) {
+  const int64_t tiles = ((result.rows + kTile - 1) / kTile) * ((result.columns + kTile - 1) / kTile);
+  if (tiles == 0) return;
+  const Group group{0, 0, 0, a.row, a.column, b.row, b.column, result.rows, result.columns, a.columns, 0};
+  const deckle::cuda::DeviceGuard guard(context.device);
+  products<int64_t><<<static_cast<unsigned>(tiles), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
+      group, nullptr, 0, a.data, b.data, result.data, dtype);
+  deckle::cuda::check_launch(context.device);
+}
+
+}  // namespace matmul
 
 void grouped_transpose(const Context& context, const View& self, const RaggedView& shape, const RaggedView&, const View& result) {
   if (self.numel() == 0) return;

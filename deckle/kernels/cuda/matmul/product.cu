@@ -242,6 +242,7 @@ void run(const Context& context, DType dtype, const Matrices& a, const Matrices&
 
 void product(const Context& context, DType dtype, const Matrices& a, const Matrices& b, const Matrices& result, int64_t batch,
              const void* bias, bool accumulates) {
+  if (!is_floating(dtype)) throw Error("the operands are " + to_string(dtype) + " (expected a floating dtype)");
   if (batch == 0 || result.rows == 0 || result.columns == 0) return;
   if (batch == 1 && small_product(context, dtype, a, b, result, bias, accumulates)) return;
   run(context, dtype, a, b, result, batch, bias, accumulates);

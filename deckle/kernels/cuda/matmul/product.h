@@ -22,4 +22,7 @@ struct Matrices {
 void product(const Context& context, DType dtype, const Matrices& a, const Matrices& b, const Matrices& result, int64_t batch,
              const void* bias = nullptr, bool accumulates = false);
 
+/// result = a b of one integer dtype, modulo its range; any strides of a and b.
+void integer_product(const Context& context, DType dtype, const Matrices& a, const Matrices& b, const Matrices& result);
+
 }  // namespace deckle::kernels::cuda::matmul

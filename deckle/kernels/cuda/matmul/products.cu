@@ -45,6 +45,8 @@ char* moved(const void* data, int64_t elements, DType dtype) {
 void mm(const Context& context, const View& self, const View& mat2, const View& result) {
   same_dtype(self, mat2);
   if (self.sizes[1] == 0) return start_with(context, {}, result);
+  if (is_integral(self.dtype))
+    return matmul::integer_product(context, self.dtype, matrix_of(self), matrix_of(mat2), matrix_of(result));
   matmul::product(context, self.dtype, matrix_of(self), matrix_of(mat2), matrix_of(result), 1);
 }
 
