@@ -29,5 +29,23 @@ TEST(CudaEdges, ProductsOfIntegersAreModuloTheirRange) {
   testing::expect_error([&] { bmm(whole.to(kGpu), whole.to(kGpu)); }, "bmm: self is int64");
 }
 
+TEST(CudaEdges, IndicesOfOtherDtypesAreRefused) {
+  NEEDS_GPU();
+  const Tensor weight = ones({5, 3}, DType::float32, kGpu), x = ones({4, 3}, DType::float32, kGpu);
+  for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16, DType::uint8}) {
+    SCOPED_TRACE(name(dtype));
+    const std::string refused = "indices are " + std::string(name(dtype)) + " (expected int64 or int32)";
+    const Tensor row = zeros({4}, dtype, kGpu), all = zeros({4, 3}, dtype, kGpu);
+    testing::expect_error([&] { embedding(weight, row); }, refused);
+    testing::expect_error([&] { index_select(weight, 0, row); }, refused);
+    testing::expect_error([&] { index_add(weight, 0, row, x); }, refused);
+    testing::expect_error([&] { one_hot(row, 5); }, refused);
+    testing::expect_error([&] { gather(weight, 0, all); }, refused);
+    testing::expect_error([&] { scatter_add(weight, 0, all, x); }, refused);
+  }
+  synchronize(kGpu);
+  EXPECT_EQ(embedding(weight, zeros({4}, DType::int32, kGpu)).numel(), 12);
+}
+
 }  // namespace
 }  // namespace deckle

@@ -4,6 +4,7 @@
 // the next synchronisation, and goes on with a place that exists.
 #include <cstdint>
 
+#include "deckle/base/error.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/kernels/args/view.h"
 
@@ -25,7 +26,9 @@ struct Indices {
   const void* data;
   bool wide;  // int64, else int32
 
-  explicit Indices(const View& view) : data(view.data), wide(view.dtype == DType::int64) {}
+  explicit Indices(const View& view) : data(view.data), wide(view.dtype == DType::int64) {
+    if (!wide && view.dtype != DType::int32) throw Error("indices are " + to_string(view.dtype) + " (expected int64 or int32)");
+  }
   __device__ int64_t at(int64_t i) const {
     return wide ? static_cast<const int64_t*>(data)[i] : static_cast<const int32_t*>(data)[i];
   }
