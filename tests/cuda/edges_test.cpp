@@ -47,5 +47,23 @@ TEST(CudaEdges, IndicesOfOtherDtypesAreRefused) {
   EXPECT_EQ(embedding(weight, zeros({4}, DType::int32, kGpu)).numel(), 12);
 }
 
+TEST(CudaEdges, WindowsAndPlacesWithoutRowsAreRefused) {
+  NEEDS_GPU();
+  const auto lengths = [](std::vector<int64_t> of) { return Ragged::from_lengths(of); };
+  for (const Device device : {Device(), kGpu}) {
+    const Tensor four = ones({4, 2}, DType::float32, device);
+    const char* const no_row = "a window has no row of its sequence of length 4 (expected one or more)";
+    testing::expect_error([&] { segment_max_pool1d(four, lengths({4}), lengths({5}), 3, 2, 1); }, no_row);
+    testing::expect_error([&] { segment_max_pool1d(four, lengths({4}), lengths({1}), 2, 1, 2); }, no_row);
+    testing::expect_error([&] { segment_max_pool1d(four, lengths({4, 0}), lengths({1, 1}), 3, 2, 1); },
+                          "a window has no row of its sequence of length 0");
+    EXPECT_EQ(std::get<0>(segment_max_pool1d(four, lengths({4, 0}), lengths({3, 0}), 3, 2, 1)).size(0), 3);
+    testing::expect_error([&] { segment_resample(four, lengths({4, 0}), lengths({4, 1}), 1.0, false); },
+                          "sequence 1 is empty (expected none of its rows in the result)");
+    EXPECT_EQ(segment_resample(four, lengths({4, 0}), lengths({6, 0}), 1.5, false).size(0), 6);
+  }
+  synchronize(kGpu);
+}
+
 }  // namespace
 }  // namespace deckle

@@ -17,10 +17,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "deckle/base/check.h"
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/item.h"
+#include "deckle/kernels/cpu/segment/empty_windows.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 #include "deckle/kernels/cpu/segment/values.h"
 #include "deckle/kernels/cpu/segment/windows.h"
@@ -194,6 +194,7 @@ void segment_avg_pool1d_backward(const Context&, const View& gradient, const Rag
 
 void segment_max_pool1d(const Context&, const View& values, const RaggedView& ragged, const RaggedView& windows, int64_t size,
                         int64_t stride, int64_t lead, const View& result, const View& positions) {
+  segment::check_windows_have_rows(ragged, windows, size, stride, lead);
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
     const bool direct = values.dtype == dtype_of<T>;
@@ -206,7 +207,6 @@ void segment_max_pool1d(const Context&, const View& values, const RaggedView& ra
       T* const buffer = direct ? nullptr : scratch.take<T>(longest * piece);  // a window's rows, converted
       for (int64_t at = windows.offsets[b]; at < windows.offsets[b + 1]; ++at) {
         const Window window(at - windows.offsets[b], size, stride, lead, length);
-        check(window.begin < window.end, "a window has no row of its sequence of length {} (expected one or more)", length);
         const int64_t rows = window.end - window.begin;
         int64_t* const where = positions.ptr<int64_t>() + at * inner + first;
         if (direct) {

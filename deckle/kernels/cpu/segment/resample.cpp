@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "deckle/base/check.h"
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/cpu/segment/empty_windows.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 
 namespace deckle::kernels::cpu {
@@ -37,12 +37,11 @@ struct Place {
 
 void segment_resample(const Context&, const View& values, const RaggedView& ragged, const RaggedView& resampled, double scale,
                       bool nearest, const View& result) {
+  segment::check_places_have_rows(ragged, resampled);
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
     segment::for_components(resampled, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
-      check(length > 0 || resampled.offsets[b] == resampled.offsets[b + 1],
-            "sequence {} is empty (expected none of its rows in the result)", b);
       T row[segment::kColumns], next[segment::kColumns], between[segment::kColumns];
       for (int64_t at = resampled.offsets[b]; at < resampled.offsets[b + 1]; ++at) {
         const Place place(at - resampled.offsets[b], scale, nearest, length);

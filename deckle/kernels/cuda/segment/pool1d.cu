@@ -5,6 +5,7 @@
 // A thread an element; the transposes add up what reads a row in one order. values: [rows, inner], result: [windows, inner]
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
+#include "deckle/kernels/cpu/segment/empty_windows.h"
 #include "deckle/kernels/cuda/segment/fold.cuh"
 
 namespace deckle::kernels::cuda {
@@ -182,6 +183,7 @@ void segment_avg_pool1d_backward(const Context& context, const View& gradient, c
 }
 void segment_max_pool1d(const Context& context, const View& values, const RaggedView& ragged, const RaggedView& windows,
                         int64_t size, int64_t stride, int64_t lead, const View& result, const View& positions) {
+  cpu::segment::check_windows_have_rows(ragged, windows, size, stride, lead);
   run(context, values.dtype, ragged, windows, result, [&](auto zero, const auto& rows, const auto& places, cudaStream_t stream) {
     pool<decltype(zero), false><<<blocks_of(result.numel()), 256, 0, stream>>>(
         {rows, places, size, stride, lead}, Values(values), Values(result), positions.ptr<int64_t>(), result.numel());
@@ -204,6 +206,7 @@ void segment_window_gather(const Context& context, const View& values, const Rag
 }
 void segment_resample(const Context& context, const View& values, const RaggedView& ragged, const RaggedView& resampled,
                       double scale, bool nearest, const View& result) {
+  cpu::segment::check_places_have_rows(ragged, resampled);
   run(context, values.dtype, ragged, resampled, result,
       [&](auto zero, const auto& rows, const auto& places, cudaStream_t stream) {
         resample<decltype(zero)><<<blocks_of(result.numel()), 256, 0, stream>>>({rows, places, scale, nearest}, Values(values),
