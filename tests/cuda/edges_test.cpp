@@ -65,5 +65,24 @@ TEST(CudaEdges, WindowsAndPlacesWithoutRowsAreRefused) {
   synchronize(kGpu);
 }
 
+TEST(CudaEdges, ABiasMayLieAtAnyAddress) {
+  NEEDS_GPU();
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16}) {
+    SCOPED_TRACE(name(dtype));
+    const double bound = dtype == DType::float32 ? 1e-4 : 0.25;
+    for (const int64_t out : {65, 96, 200}) {
+      const Tensor x = randn({70, 40}).to(dtype), w = randn({out, 40}).to(dtype), b = randn({out + 9}).to(dtype);
+      for (const int64_t first : {0, 1, 3, 8}) {
+        const Tensor on_gpu = linear(x.to(kGpu), w.to(kGpu), b.to(kGpu).slice(0, first, first + out));
+        testing::expect_close(on_gpu, linear(x, w, b.slice(0, first, first + out)), bound, 0.02);
+      }
+    }
+    const Tensor x = randn({2, 80, 9}).to(dtype), w = randn({27, 3, 3}).to(dtype), b = randn({27}).to(dtype);
+    const Conv1dOptions options{.groups = 3};
+    testing::expect_close(conv1d(x.to(kGpu), w.to(kGpu), b.to(kGpu), options), conv1d(x, w, b, options), bound, 0.02);
+  }
+  synchronize(kGpu);
+}
+
 }  // namespace
 }  // namespace deckle

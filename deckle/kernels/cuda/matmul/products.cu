@@ -95,9 +95,10 @@ void linear(const Context& context, const View& input, const View& weight, const
     start_with(context, bias, result);
     return matmul::product(context, input.dtype, rows_of(input), transposed, rows_of(result), 1, nullptr, true);
   }
-  // cuBLASLt adds a contiguous bias of these dtypes on the way.
+  // cuBLASLt adds a contiguous bias of these dtypes on the way, and reads 16 bytes of it at a time.
   const int64_t width = result.sizes[result.ndim - 1];
-  const deckle::cuda::Block memory(bias.strides[0] == 1 || width == 1 ? 0 : width * item_size(bias.dtype), context.device);
+  const bool as_it_is = (bias.strides[0] == 1 || width == 1) && reinterpret_cast<uintptr_t>(bias.data) % 16 == 0;
+  const deckle::cuda::Block memory(as_it_is ? 0 : width * item_size(bias.dtype), context.device);
   const void* at = bias.data;
   if (memory.as<void>() != nullptr) {
     View contiguous = bias;
