@@ -84,5 +84,28 @@ TEST(CudaEdges, ABiasMayLieAtAnyAddress) {
   synchronize(kGpu);
 }
 
+TEST(CudaEdges, ManyColumnsTapsAndHeads) {
+  NEEDS_CUDA_KERNELS();
+  const std::vector<int64_t> lengths = {1, 0, 2};
+  const Ragged ragged = Ragged::from_lengths(lengths);
+  const Tensor wide = randn({3, 2'200'001});  // 32 a block: more than 65,535
+  testing::expect_close(segment_sum(wide.to(kGpu), ragged), segment_sum(wide, ragged), 1e-6, 1e-6);
+  testing::expect_close(segment_softmax(wide.to(kGpu), ragged), segment_softmax(wide, ragged), 1e-6, 1e-5);
+  const Tensor x = randn({1, 66'010, 2}), w = randn({2, 1, 66'000}).requires_grad_();
+  const Tensor y = w.detach().to(kGpu).requires_grad_();
+  conv1d(x, w, {}, {.groups = 2}).sum().backward();
+  conv1d(x.to(kGpu), y, {}, {.groups = 2}).sum().backward();
+  testing::expect_close(y.grad(), w.grad(), 1e-3, 1e-4);
+  const Tensor q = randn({1, 2, 66'000, 8}), k = randn({1, 3, 66'000, 8});  // [B, rows, heads, D]
+  const auto gradients = [&](Device device) {
+    Tensor a = q.to(DType::float64).to(device).requires_grad_(), b = k.to(DType::float64).to(device).requires_grad_();
+    const Tensor out = attention(a, b, b);
+    (out * out).sum().backward();
+    return std::vector<Tensor>{out.detach(), a.grad(), b.grad()};
+  };
+  const std::vector<Tensor> got = gradients(kGpu), expected = gradients(Device());
+  for (size_t i = 0; i < got.size(); ++i) testing::expect_close(got[i], expected[i], 1e-9, 1e-9);
+}
+
 }  // namespace
 }  // namespace deckle

@@ -38,7 +38,7 @@ static __global__ void __launch_bounds__(256)
     depthwise_weight_kernel(Windows windows, const void* values, const void* gradient, DType dtype, int64_t channels,
                             int64_t size, int64_t window_count, void* result) {
   __shared__ double shared[8][32];
-  const int64_t channel = static_cast<int64_t>(blockIdx.x) * 32 + threadIdx.x, tap = blockIdx.y;
+  const int64_t tap = blockIdx.x % size, channel = blockIdx.x / size * 32 + threadIdx.x;
   double sum = 0;
   if (channel < channels) {
     for (int64_t at = threadIdx.y; at < window_count; at += 8) {
@@ -78,8 +78,8 @@ inline void depthwise_transpose(const Context& context, const Windows& windows, 
 }
 inline void depthwise_weight(const Context& context, const Windows& windows, const View& values, const View& gradient,
                              int64_t size, int64_t channels, int64_t window_count, const View& result) {
-  const dim3 grid(static_cast<unsigned>((channels + 31) / 32), static_cast<unsigned>(size));
-  depthwise_weight_kernel<<<grid, dim3(32, 8), 0, deckle::cuda::stream_handle(context.device)>>>(
+  const auto blocks = static_cast<unsigned>((channels + 31) / 32 * size);
+  depthwise_weight_kernel<<<blocks, dim3(32, 8), 0, deckle::cuda::stream_handle(context.device)>>>(
       windows, values.data, gradient.data, values.dtype, channels, size, window_count, result.data);
 }
 

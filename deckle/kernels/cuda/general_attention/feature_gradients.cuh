@@ -130,18 +130,23 @@ __device__ void add_diagonals(const AttentionProblem& p, const Head& head, Place
   }
 }
 
-// Grid (parts, heads): a block walks every parts-th row task.
+/// In how many parts a head's rows are divided for the sums by distance: by the problem alone.
+__host__ __device__ inline int distance_parts(const Call& call) {
+  return static_cast<int>(call.row_task_count < 64 ? call.row_task_count : 64);
+}
+
+// Grid parts * heads: a block walks every parts-th row task.
 template <typename T, bool second>
 __global__ void __launch_bounds__(kThreads, 1)
     distance_gradients(const Call call, const Cotangents g, const DistanceSums<T> sums) {
   __shared__ Shared<T> shared;
   const AttentionProblem& p = call.p;
-  const int h = static_cast<int>(blockIdx.y);
-  const int64_t part = static_cast<int64_t>(h) * gridDim.x + blockIdx.x, size = 2 * p.table_reach + 1;
+  const int parts = distance_parts(call), h = static_cast<int>(blockIdx.x) / parts;
+  const int64_t part = blockIdx.x, size = 2 * p.table_reach + 1;
   T* const table = sums.table == nullptr ? nullptr : sums.table + part * size;
   for (int64_t n = threadIdx.x; table != nullptr && n < size; n += kThreads) table[n] = T(0);
   double slope = 0;
-  for (int64_t n = blockIdx.x; n < call.row_task_count; n += gridDim.x) {
+  for (int64_t n = static_cast<int>(blockIdx.x) % parts; n < call.row_task_count; n += parts) {
     const Task task = call.row_tasks[n];
     const Head head(p, task.sequence, h);
     const GradientTile<T, second> tile(call, g, head);
@@ -187,9 +192,6 @@ __global__ void sum_parts(const P* parts, int count, int64_t size, T* result, in
   result[at] = static_cast<T>(sum);
 }
 
-/// In how many parts a head's rows are divided for the sums by distance: by the problem alone.
-inline int distance_parts(const Call& call) { return static_cast<int>(call.row_task_count < 64 ? call.row_task_count : 64); }
-
 inline int64_t table_bytes(const Call& call) {
   return (call.p.heads * distance_parts(call) * (2 * call.p.table_reach + 1) * (call.p.dtype == DType::float64 ? 8 : 4) + 255) /
          256 * 256;
@@ -233,7 +235,7 @@ void launch_feature_gradients(const Call& call, const Cotangents& g, const Atten
   if (d.slopes != nullptr)
     sums.slopes = reinterpret_cast<double*>(static_cast<char*>(workspace) + (d.table != nullptr ? table_bytes(call) : 0));
   if (parts > 0) {
-    launch_kernel("attention: gradients by distance", distance_gradients<T, second>, dim3(static_cast<unsigned>(parts), heads),
+    launch_kernel("attention: gradients by distance", distance_gradients<T, second>, static_cast<unsigned>(parts) * heads,
                   kThreads, 0, stream, call, g, sums);
   }
   const auto add_up = [&](auto* of, int64_t size, void* to) {

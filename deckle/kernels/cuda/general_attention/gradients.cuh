@@ -45,8 +45,9 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 && !second ? 2 : 1)
     key_gradient(const Call call, const Cotangents g, const AttentionRows result, int panels) {
   __shared__ Shared<T> shared;
   const AttentionProblem& p = call.p;
-  const Task task = call.key_tasks[blockIdx.x];
-  const int kv_head = static_cast<int>(blockIdx.y) / panels, column = static_cast<int>(blockIdx.y) % panels * kSums * kTile;
+  const TaskBlock own(call.key_tasks, call.key_task_count);
+  const Task task = own.task;
+  const int kv_head = own.rest / panels, column = own.rest % panels * kSums * kTile;
   const int group = static_cast<int>(p.heads / p.kv_heads), width = static_cast<int>(of_values ? p.value_dim : p.head_dim);
   Tile<T> sums[kSums];
   clear(sums);

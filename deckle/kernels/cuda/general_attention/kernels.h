@@ -49,11 +49,13 @@ void clear_spare(const Call& call, const AttentionOperands& dx, cudaStream_t str
 
 // Parts of the passes.
 
-inline dim3 row_grid(const Call& call, int panels) {
-  return dim3(static_cast<unsigned>(call.row_task_count), static_cast<unsigned>(call.p.heads * panels));
+/// Heads and their panels are the second dim, or, beyond the 65,535 of that, multiples of all tasks in the first (TaskBlock,
+/// problem.cuh).
+inline dim3 task_grid(int64_t tasks, int64_t others) {
+  return others <= 65535 ? dim3(static_cast<unsigned>(tasks), static_cast<unsigned>(others))
+                         : dim3(static_cast<unsigned>(tasks * others));
 }
-inline dim3 key_grid(const Call& call, int panels) {
-  return dim3(static_cast<unsigned>(call.key_task_count), static_cast<unsigned>(call.p.kv_heads * panels));
-}
+inline dim3 row_grid(const Call& call, int panels) { return task_grid(call.row_task_count, call.p.heads * panels); }
+inline dim3 key_grid(const Call& call, int panels) { return task_grid(call.key_task_count, call.p.kv_heads * panels); }
 
 }  // namespace deckle::kernels::cuda::general

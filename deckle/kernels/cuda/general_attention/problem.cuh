@@ -27,6 +27,16 @@ struct Head {
   __device__ int64_t statistic(const AttentionProblem& p, int row) const { return (first_row + row) * p.heads + head; }
 };
 
+/// The task of a block, and which of those with the same task it is (task_grid, kernels.h): by heads and panels.
+struct TaskBlock {
+  Task task;
+  int rest;
+
+  __device__ TaskBlock(const Task* tasks, int64_t count)
+      : task(tasks[blockIdx.x % static_cast<unsigned>(count)]),
+        rest(static_cast<int>(blockIdx.x / static_cast<unsigned>(count) + blockIdx.y)) {}
+};
+
 /// Element `at` of an array of `dtype` as T, which is double for float64 arrays alone.
 template <typename T>
 __device__ __forceinline__ T load(const void* data, int64_t at, DType dtype) {

@@ -102,9 +102,9 @@ struct RowBlock {
   Range keys;
 
   __device__ RowBlock(const Call& call, int panels, int width)
-      : head(call.p, call.row_tasks[blockIdx.x].sequence, static_cast<int>(blockIdx.y) / panels),
-        first(call.row_tasks[blockIdx.x].first),
-        column(static_cast<int>(blockIdx.y) % panels * width) {
+      : RowBlock(call, TaskBlock(call.row_tasks, call.row_task_count), panels, width) {}
+  __device__ RowBlock(const Call& call, const TaskBlock& own, int panels, int width)
+      : head(call.p, own.task.sequence, own.rest / panels), first(own.task.first), column(own.rest % panels * width) {
     count = tile_end(first, head.queries) - first;
     keys = key_range(call.p, head, first, first + count - 1);
     keys.begin -= keys.begin % kTile;

@@ -21,8 +21,9 @@ template <typename T, bool second>
 __global__ void __launch_bounds__(kThreads, 1)
     row_statistics(const Call call, const Cotangents g, const Moved y, T* delta, T* delta_tangent) {
   const AttentionProblem& p = call.p;
-  const Task task = call.row_tasks[blockIdx.x];
-  const Head head(p, task.sequence, static_cast<int>(blockIdx.y));
+  const TaskBlock own(call.row_tasks, call.row_task_count);
+  const Task task = own.task;
+  const Head head(p, task.sequence, own.rest);
   const int lane = threadIdx.x % 32;
   for (int row = task.first + threadIdx.x / 32; row < tile_end(task.first, head.queries); row += kThreads / 32) {
     const int64_t at = head.statistic(p, row), packed = head.first_row + row;

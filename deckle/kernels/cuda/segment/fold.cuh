@@ -35,6 +35,12 @@ struct Values {
 template <int kColumns_>
 struct Block {
   static constexpr int kColumns = kColumns_, kDepth = 256 / kColumns;
+  /// Blocks of columns are a grid's second dim, or, beyond the 65,535 of that, multiples of all components in the first.
+  __device__ static int64_t component(const DeviceRagged& ragged) { return blockIdx.x % ragged.components; }
+  /// Of the values.
+  __device__ static int64_t column_of(const DeviceRagged& ragged) {
+    return (blockIdx.x / ragged.components + blockIdx.y) * kColumns + column();
+  }
   __device__ static int column() { return static_cast<int>(threadIdx.x) % kColumns; }
   __device__ static int depth() { return static_cast<int>(threadIdx.x) / kColumns; }
 };
@@ -57,7 +63,7 @@ template <class Its, class R, typename T>
 __global__ void __launch_bounds__(256) fold_kernel(Values values, DeviceRagged ragged, R reduction, reduce::Outputs outputs) {
   using Acc = typename R::Acc;
   __shared__ alignas(alignof(Acc)) char memory[256 * sizeof(Acc)];
-  const int64_t component = blockIdx.x, column = static_cast<int64_t>(blockIdx.y) * Its::kColumns + Its::column();
+  const int64_t component = Its::component(ragged), column = Its::column_of(ragged);
   const int64_t begin = ragged.offsets[component], end = ragged.offsets[component + 1];
   Acc acc = reduction.start();
   if (column < values.inner) {
@@ -73,7 +79,8 @@ template <typename Launch>
 void for_blocks(const Values& values, int64_t components, const Launch& launch) {
   const auto with = [&](auto block) {
     const int64_t columns = (values.inner + block.kColumns - 1) / block.kColumns;
-    launch(block, dim3(static_cast<unsigned>(components), static_cast<unsigned>(columns)));
+    launch(block, columns <= 65535 ? dim3(static_cast<unsigned>(components), static_cast<unsigned>(columns))
+                                   : dim3(static_cast<unsigned>(components * columns)));
   };
   if (values.inner >= 16)
     with(Block<32>());

@@ -17,7 +17,7 @@ template <class Its, typename T>
 __global__ void __launch_bounds__(256) forward(Values x, Values y, DeviceRagged ragged, bool logarithm) {
   using Kind = reduce::LogSumExp;
   __shared__ Kind::Acc shared[256];
-  const int64_t component = blockIdx.x, column = static_cast<int64_t>(blockIdx.y) * Its::kColumns + Its::column();
+  const int64_t component = Its::component(ragged), column = Its::column_of(ragged);
   const int64_t begin = ragged.offsets[component], end = column < x.inner ? ragged.offsets[component + 1] : begin;
   Kind::Acc acc = Kind().start();
   for (int64_t row = begin + Its::depth(); row < end; row += Its::kDepth) {
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(256) forward(Values x, Values y, DeviceRagged 
 template <class Its, typename T>
 __global__ void __launch_bounds__(256) backward(Values g, Values y, Values result, DeviceRagged ragged) {
   __shared__ double shared[256];
-  const int64_t component = blockIdx.x, column = static_cast<int64_t>(blockIdx.y) * Its::kColumns + Its::column();
+  const int64_t component = Its::component(ragged), column = Its::column_of(ragged);
   const int64_t begin = ragged.offsets[component], end = column < g.inner ? ragged.offsets[component + 1] : begin;
   double total = 0;
   for (int64_t row = begin + Its::depth(); row < end; row += Its::kDepth)
