@@ -85,16 +85,26 @@ void require(Device device) {
        known.count == 1 ? "" : "s", known.count - 1);
 }
 
+namespace {
+thread_local int guards = 0;  // of this thread, one within another
+}
+
 DeviceGuard::DeviceGuard(Device device) {
   require(device);
+  // Launches report through a word of the thread (check_launch). What others left there is no launch of an op that begins now;
+  // an error that breaks the device comes back by itself.
+  if (guards == 0 && cudaPeekAtLastError() != cudaSuccess) cudaGetLastError();
   int current = -1;
   check_call(cudaGetDevice(&current), "the current device");
-  if (current == device.index) return;
-  check_call(cudaSetDevice(device.index), "a change of device");
-  former_ = current;
+  if (current != device.index) {
+    check_call(cudaSetDevice(device.index), "a change of device");
+    former_ = current;
+  }
+  ++guards;
 }
 
 DeviceGuard::~DeviceGuard() {
+  --guards;
   if (former_ >= 0) cudaSetDevice(former_);
 }
 
