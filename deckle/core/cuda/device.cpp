@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "deckle/base/check.h"
+#include "deckle/core/cuda/capture.h"
 #include "deckle/core/cuda/counters.h"
 #include "deckle/core/cuda/driver.h"
 #include "deckle/core/cuda/error.h"
@@ -228,7 +229,7 @@ void check_call(cudaError_t status, const char* what) {
 
 void check_launch(Device device) {
   check_call(cudaPeekAtLastError(), "a kernel");
-  if (waits_for_every_kernel()) cuda::synchronize(device);
+  if (waits_for_every_kernel() && !capturing()) cuda::synchronize(device);  // what is recorded does not run
 }
 
 }  // namespace deckle::cuda

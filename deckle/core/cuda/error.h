@@ -11,7 +11,8 @@ namespace deckle::cuda {
 /// Throws what a call of the CUDA runtime reported, in one sentence; `what` says what was tried.
 void check_call(cudaError_t status, const char* what);
 
-/// After a launch: throws if it failed. With DECKLE_CUDA_SYNC=1 waits for the kernel, so that its errors carry the op's name.
+/// After a launch: throws if it failed. With DECKLE_CUDA_SYNC=1 waits for the kernel, so that its errors carry the op's name,
+/// unless this thread records a graph.
 void check_launch(Device device);
 
 cudaStream_t stream_handle(Device device);
