@@ -1,7 +1,10 @@
 #include "deckle/optim/sgd.h"
 
+#include <algorithm>
+
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
+#include "deckle/core/cuda/graph.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/foreach.h"
 
@@ -50,6 +53,11 @@ void SGD::set_lr(size_t group, double lr) {
 void SGD::step() try {
   const NoGrad no_grad;
   const std::vector<Tensor>& all = parameters_.all();
+  // Rates would be those of now in every replay, and velocities begin anew in each.
+  const bool on_gpu = std::any_of(all.begin(), all.end(), [](const Tensor& tensor) { return tensor.device().is_cuda(); });
+  check(!on_gpu || !cuda::capturing(),
+        "a graph is being recorded, each replay of which would take the rate of now, {} (expected AdamW::count_on_device)",
+        options_[0].lr);
   std::vector<std::vector<size_t>> by_group(options_.size());
   for (const size_t i : parameters_.with_gradient()) by_group[groups_[i]].push_back(i);
   for (size_t number = 0; number < by_group.size(); ++number) {

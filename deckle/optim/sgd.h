@@ -24,6 +24,7 @@ class SGD {
   SGD(const SGD&) = delete;                          // a copy would share velocities
   SGD(SGD&&) = default;
 
+  /// Throws while a graph is recorded, whose replays would all have the rate of then.
   void step();
   void zero_grad() const { parameters_.zero_grad(); }
   double lr(size_t group = 0) const;

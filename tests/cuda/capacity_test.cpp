@@ -250,6 +250,18 @@ TEST(CudaGraph, RefusesStepsThatTheHostCounts) {
   EXPECT_EQ(optimizer.state().at("steps").to_vector(), std::vector<double>{2});
 }
 
+TEST(CudaGraph, RefusesStepsWhoseRateTheHostHas) {
+  NEEDS_GPU();
+  Tensor x = ones({3}, DType::float32, kGpu).requires_grad_();
+  optim::SGD optimizer({x}, {.lr = 0.5, .momentum = 0.5});
+  deckle::sum(x).backward();
+  testing::expect_error(
+      [&] { cuda::Graph(kGpu, [&] { optimizer.step(); }); },
+      "SGD: a graph is being recorded, each replay of which would take the rate of now, 0.5 (expected AdamW::count_on_device)");
+  optimizer.step();  // as if nothing had been tried
+  testing::expect_equal(x.detach(), full({3}, 0.5));
+}
+
 TEST(CudaGraph, RefusesAnEmptyFunctionAndReplaysOfOneThatWasMovedAway) {
   NEEDS_GPU();
   testing::expect_error([&] { cuda::Graph(kGpu, {}); }, "the function is empty (expected the work to record)");

@@ -8,6 +8,7 @@
 #include "deckle/base/device.h"
 #include "deckle/base/philox.h"
 #include "deckle/base/stream.h"
+#include "deckle/core/cuda/graph.h"
 #include "deckle/core/cuda/memory.h"
 
 namespace deckle {
@@ -16,9 +17,6 @@ class Generator;
 
 /// What the parts of this folder must know of a Graph (graph.h) that is being recorded.
 namespace deckle::cuda {
-
-/// Whether this thread records a graph.
-bool capturing();
 
 /// Throws if this thread records a graph: `what` cannot be part of one.
 void refuse_in_capture(const char* what);

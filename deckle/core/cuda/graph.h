@@ -8,6 +8,9 @@
 
 namespace deckle::cuda {
 
+/// Whether this thread records a graph: its work for the GPU runs in replays, with the numbers that the host had.
+bool capturing();
+
 /// A function's work for a GPU, recorded once and given to it again in one call, which costs the host some microseconds whatever
 /// it holds: a whole training step, say.
 ///
