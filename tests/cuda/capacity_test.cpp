@@ -370,6 +370,29 @@ TEST(CudaGraph, ResultsLieInItsOwnMemory) {
   EXPECT_EQ(y[0].item(), 2.5);  // outlives the graph
 }
 
+TEST(CudaGraph, OperandsThatItFreesAreKept) {
+  NEEDS_CUDA_KERNELS();
+  const int64_t before = memory_stats(kGpu).in_use + memory_stats(kGpu).cached;
+  {
+    Tensor x = full({1 << 16}, 3, DType::float32, kGpu);
+    const cuda::Graph graph(kGpu, [&] {
+      x = x * 2.0;
+      x = (x + 1.0) * 3.0;
+    });
+    std::vector<Tensor> others;
+    for (int i = 0; i < 20; ++i) others.push_back(full({1 << 16}, i, DType::float32, kGpu));  // perhaps where x was
+    empty_cache(kGpu);
+    for (int i = 0; i < 3; ++i) {
+      fill_(x, 0);
+      graph.replay();
+      testing::expect_equal(x, full({1 << 16}, 21, DType::float32));
+    }
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(all(others[static_cast<size_t>(i)] == i).item<bool>()) << i;
+  }
+  empty_cache(kGpu);
+  EXPECT_LE(memory_stats(kGpu).in_use + memory_stats(kGpu).cached, before);
+}
+
 /// Of a decoder of `depth` layers, per step on batches of one shape, after warm-up.
 cuda::Counters of_a_step(int64_t depth) {
   nn::DecoderOptions options = kModel;

@@ -18,6 +18,8 @@ bool capturing() { return current != nullptr; }
 
 void record_use(const void* memory) { current->blocks.insert(memory); }
 
+bool is_recorded(const void* memory) { return capturing() && current->blocks.contains(memory); }
+
 void record_free(const void* memory) {
   if (capturing()) current->blocks.erase(memory);
 }

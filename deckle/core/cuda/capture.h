@@ -40,8 +40,10 @@ struct Recording {
   std::unordered_set<const void*> blocks;
 };
 
-/// A kernel that this thread records uses a block; a block was freed while this thread recorded.
+/// A kernel that this thread records uses a block; whether one does.
 void record_use(const void* memory);
+bool is_recorded(const void* memory);
+/// A block of the graph's own was freed while this thread recorded, or one that it does not use.
 void record_free(const void* memory);
 
 /// Where the numbers lie that a generator gives next, for work on `device` that this thread records.
@@ -60,7 +62,8 @@ class Capturing {
 };
 
 /// Blocks that are taken for this stream while it is recorded belong to its graph: when they are freed they serve nobody else.
-/// Ends with the graph; those that tensors still have are ordinary ones from then on.
+/// Operands that are freed while it is recorded serve nobody at all: each replay reads them. Ends with the graph; those that
+/// tensors still have are ordinary ones from then on.
 void keep_blocks(Device device, Stream stream);
 void release_blocks(Device device, Stream stream);
 

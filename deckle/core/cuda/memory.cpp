@@ -37,8 +37,9 @@ int64_t round_up(int64_t bytes) {
 
 struct Cache {
   std::mutex mutex;
-  std::map<std::pair<void*, int64_t>, std::vector<void*>> free;  // by stream and rounded size
-  std::unordered_map<void*, std::unordered_set<void*>> kept;     // of each recorded stream its blocks
+  std::map<std::pair<void*, int64_t>, std::vector<void*>> free;                // by stream and rounded size
+  std::unordered_map<void*, std::unordered_set<void*>> kept;                   // of each recorded stream its blocks
+  std::unordered_map<void*, std::vector<std::pair<void*, int64_t>>> operands;  // and those freed meanwhile, with their sizes
   MemoryStats stats;
 
   /// The recorded stream that a block belongs to; null: none.
@@ -126,6 +127,15 @@ void deallocate(void* memory, int64_t bytes, Device device) noexcept {
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   void* const home = shared.home(memory);
+  if (home == nullptr && is_recorded(memory)) {
+    shared.stats.in_use -= size;
+    try {
+      shared.operands[stream(device).handle].emplace_back(memory, size);
+      shared.stats.cached += size;
+    } catch (...) {  // then it is lost, as the graph must not be
+    }
+    return;
+  }
   record_free(memory);
   const std::optional<Stream> last = home != nullptr ? Stream{home} : last_use(memory, device);
   shared.stats.in_use -= size;
@@ -149,6 +159,11 @@ void release_blocks(Device device, Stream stream) {
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   shared.kept.erase(stream.handle);
+  for (const auto& [block, size] : shared.operands[stream.handle]) {
+    pool::give(block, size, device, last_use(block, device).value_or(default_stream(device)));
+    shared.stats.cached -= size;
+  }
+  shared.operands.erase(stream.handle);
   give_back(shared, device,
             [&](void* taker) { return taker == stream.handle ? std::optional(default_stream(device)) : std::nullopt; });
 }
