@@ -1,7 +1,10 @@
 // Streams, events, and what a step costs the host.
 #include "deckle/core/cuda/stream.h"
 
+#include <atomic>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "deckle/core/cuda/counters.h"
 #include "deckle/core/tensor_impl.h"
@@ -98,6 +101,49 @@ TEST(CudaStreams, ReplaysInSeveralDrawTheirOwnNumbers) {
     copy_(all[i], kept);
   }
   for (int64_t i = 0; i < 4; ++i) testing::expect_equal(all[i], rand({1000}, {.generator = &expected}, kGpu));
+}
+
+TEST(CudaStreams, ACopyThatWaitsForItsStreamHoldsUpNoOther) {
+  NEEDS_CUDA_KERNELS();
+  const Stream side = cuda::new_stream(kGpu);
+  const Tensor x = zeros({1536, 1536}, DType::float32, kGpu);
+  matmul(x, x);
+  synchronize(kGpu);
+  cuda::Event end(kGpu);
+  std::atomic<bool> waits{false};
+  std::thread reader([&] {
+    const cuda::OnStream there(kGpu, side);
+    Tensor y = x;
+    for (int i = 0; i < 2000; ++i) y = matmul(x, x);  // a third of a second
+    end.record();
+    waits = true;
+    y.to_vector<float>();
+  });
+  while (!waits) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const Tensor up = ones({3}).to(kGpu);
+  EXPECT_EQ(up.to_vector<float>(), (std::vector<float>{1, 1, 1}));
+  EXPECT_FALSE(end.passed());
+  reader.join();
+}
+
+TEST(CudaStreams, ThreadsCopyBothWaysAtOnce) {
+  NEEDS_GPU();
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int thread = 0; thread < 8; ++thread) {  // more than there are pieces for
+    threads.emplace_back([&, thread] {
+      for (int i = 0; i < 3; ++i) {
+        const Tensor x = full({5'000'001}, thread * 10 + i, DType::float32);
+        const Tensor back = x.to(kGpu).to(Device());
+        if (!all(back == x).item<bool>()) ++wrong;
+        if (full({7}, thread, DType::float32).to(kGpu).to_vector<float>() != std::vector<float>(7, static_cast<float>(thread)))
+          ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(CudaStreams, AGraphIsRecordedInOne) {

@@ -2,9 +2,11 @@
 // of pinned memory: pieces go through pinned blocks, so that an upload returns as soon as the last piece lies in one.
 #include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <utility>
 
 #include "deckle/base/parallel.h"
 #include "deckle/core/cuda/counters.h"
@@ -24,7 +26,7 @@ struct Piece {
   char* memory = nullptr;
   cudaEvent_t event = nullptr;
   Device device;      // that the event belongs to
-  bool held = false;  // its bytes are still to be taken out
+  bool held = false;  // by a thread, for its next copy
 };
 
 /// Pinned blocks of one size, made as they are needed up to a limit: then the oldest is waited for.
@@ -32,39 +34,54 @@ class Pieces {
  public:
   Pieces(int64_t bytes, size_t limit) : bytes_(bytes), limit_(limit) {}
 
-  Piece& next(Device device) {
+  /// One that is held from now on; nullptr: all are. `lock` is open while it waits.
+  Piece* take(std::unique_lock<std::mutex>& lock, Device device) {
+    Piece* found = passed();
+    if (found == nullptr && pieces_.size() < limit_) {
+      void* memory = nullptr;
+      check_call(cudaHostAlloc(&memory, static_cast<size_t>(bytes_), cudaHostAllocPortable), "pinned memory");
+      found = &pieces_.emplace_back();
+      found->memory = static_cast<char*>(memory);
+    }
+    for (size_t tried = 0; found == nullptr && tried < pieces_.size(); ++tried) {
+      Piece& piece = pieces_[turn_++ % pieces_.size()];
+      if (piece.held) continue;
+      found = &piece;
+      found->held = true;
+      lock.unlock();
+      count(Counted::wait, device);
+      const cudaError_t status = cudaEventSynchronize(piece.event);
+      lock.lock();
+      found->held = false;
+      check_call(status, "a copy");
+    }
+    if (found == nullptr) return nullptr;
+    give_event(*found, device);
+    found->held = true;
+    return found;
+  }
+
+ private:
+  /// One that no copy uses any more.
+  Piece* passed() {
     for (Piece& piece : pieces_) {
       if (piece.held) continue;
-      const cudaError_t status = cudaEventQuery(piece.event);
+      const cudaError_t status = piece.event == nullptr ? cudaSuccess : cudaEventQuery(piece.event);
       if (status == cudaErrorNotReady) {
         cudaGetLastError();  // is no error
         continue;
       }
       check_call(status, "a copy");
-      return on(piece, device);
+      return &piece;
     }
-    if (pieces_.size() < limit_) {
-      void* memory = nullptr;
-      check_call(cudaHostAlloc(&memory, static_cast<size_t>(bytes_), cudaHostAllocPortable), "pinned memory");
-      Piece& piece = pieces_.emplace_back();
-      piece.memory = static_cast<char*>(memory);
-      return on(piece, device);
-    }
-    while (pieces_[turn_ % pieces_.size()].held) ++turn_;  // fewer are held than there are
-    Piece& piece = pieces_[turn_++ % pieces_.size()];
-    count(Counted::wait, device);
-    check_call(cudaEventSynchronize(piece.event), "a copy");
-    return on(piece, device);
+    return nullptr;
   }
-
- private:
-  Piece& on(Piece& piece, Device device) {
-    if (piece.event != nullptr && piece.device == device) return piece;
+  static void give_event(Piece& piece, Device device) {
+    if (piece.event != nullptr && piece.device == device) return;
     if (piece.event != nullptr) cudaEventDestroy(piece.event);
     piece.event = nullptr;
     check_call(cudaEventCreateWithFlags(&piece.event, cudaEventDisableTiming), "an event");
     piece.device = device;
-    return piece;
   }
 
   const int64_t bytes_;
@@ -73,17 +90,60 @@ class Pieces {
   size_t turn_ = 0;
 };
 
-/// One set for the process: copies of several threads take turns. Leaked on purpose.
+/// One set for the process. Leaked on purpose.
 struct Staging {
   std::mutex mutex;
+  std::condition_variable given_back;
   Pieces small{kSmall, 64}, large{kPiece, 8};
-  Piece& next(int64_t bytes, Device device) { return (bytes <= kSmall ? small : large).next(device); }
+
+  Pieces& of(int64_t bytes) { return bytes <= kSmall ? small : large; }
 };
 
 Staging& staging() {
   static auto* const instance = new Staging;
   return *instance;
 }
+
+/// A piece while this thread has it. Nobody waits for another's who holds one: so none waits for ever.
+class Held {
+ public:
+  Held() = default;
+  /// Waits until there is one, or, unless it `must`, is empty if there is none.
+  Held(int64_t bytes, Device device, bool must) {
+    Staging& pieces = staging();
+    std::unique_lock lock(pieces.mutex);
+    try {
+      while ((piece_ = pieces.of(bytes).take(lock, device)) == nullptr && must) pieces.given_back.wait(lock);
+    } catch (...) {
+      pieces.given_back.notify_all();  // the piece that was not to be had is the next one's to try
+      throw;
+    }
+  }
+  ~Held() { give_back(); }
+  Held(Held&& other) noexcept : piece_(std::exchange(other.piece_, nullptr)) {}
+  Held& operator=(Held&& other) noexcept {
+    give_back();
+    piece_ = std::exchange(other.piece_, nullptr);
+    return *this;
+  }
+
+  explicit operator bool() const { return piece_ != nullptr; }
+  char* memory() const { return piece_->memory; }
+  cudaEvent_t event() const { return piece_->event; }
+  void give_back() {
+    if (piece_ == nullptr) return;
+    Staging& pieces = staging();
+    {
+      const std::lock_guard lock(pieces.mutex);
+      piece_->held = false;
+    }
+    piece_ = nullptr;
+    pieces.given_back.notify_all();
+  }
+
+ private:
+  Piece* piece_ = nullptr;
+};
 
 /// By as many threads as it takes to keep up with the bus.
 void copy_on_host(char* to, const char* from, size_t bytes) {
@@ -94,39 +154,36 @@ void copy_on_host(char* to, const char* from, size_t bytes) {
 
 void upload(char* to, Device device, const char* from, int64_t bytes, cudaStream_t stream) {
   count(Counted::upload, device);
-  Staging& pieces = staging();
-  const std::lock_guard lock(pieces.mutex);
   for (int64_t done = 0; done < bytes; done += kPiece) {
     const auto size = static_cast<size_t>(std::min(kPiece, bytes - done));
-    const Piece& piece = pieces.next(bytes, device);
-    copy_on_host(piece.memory, from + done, size);
-    check_call(cudaMemcpyAsync(to + done, piece.memory, size, cudaMemcpyHostToDevice, stream), "a copy to a GPU");
-    check_call(cudaEventRecord(piece.event, stream), "an event");
+    const Held piece(bytes, device, true);
+    copy_on_host(piece.memory(), from + done, size);
+    check_call(cudaMemcpyAsync(to + done, piece.memory(), size, cudaMemcpyHostToDevice, stream), "a copy to a GPU");
+    check_call(cudaEventRecord(piece.event(), stream), "an event");
   }
 }
 
 void download(char* to, const char* from, Device device, int64_t bytes, cudaStream_t stream) {
   count(Counted::wait, device);
   // Two pieces on the way while the one before them is taken out.
-  Staging& pieces = staging();
-  const std::lock_guard lock(pieces.mutex);
-  std::array<Piece*, 3> flights{};
-  const int64_t count = (bytes + kPiece - 1) / kPiece;
+  std::array<Held, 3> flights;
+  const int64_t pieces = (bytes + kPiece - 1) / kPiece, most = std::ssize(flights);
   const auto size_of = [&](int64_t i) { return static_cast<size_t>(std::min(kPiece, bytes - i * kPiece)); };
-  for (int64_t i = 0; i < count + 2; ++i) {
-    if (i < count) {
-      Piece& piece = pieces.next(bytes, device);
-      piece.held = true;
-      check_call(cudaMemcpyAsync(piece.memory, from + i * kPiece, size_of(i), cudaMemcpyDeviceToHost, stream),
-                 "a copy from a GPU");
-      check_call(cudaEventRecord(piece.event, stream), "an event");
-      flights[static_cast<size_t>(i % 3)] = &piece;
+  for (int64_t sent = 0, taken = 0; taken < pieces;) {
+    if (sent < pieces && sent - taken < most) {
+      if (Held piece(bytes, device, sent == taken); piece) {
+        check_call(cudaMemcpyAsync(piece.memory(), from + sent * kPiece, size_of(sent), cudaMemcpyDeviceToHost, stream),
+                   "a copy from a GPU");
+        check_call(cudaEventRecord(piece.event(), stream), "an event");
+        flights[static_cast<size_t>(sent++ % most)] = std::move(piece);
+        continue;
+      }
     }
-    if (i < 2 || i - 2 >= count) continue;
-    Piece& piece = *flights[static_cast<size_t>((i - 2) % 3)];
-    check_call(cudaEventSynchronize(piece.event), "the work on a GPU");
-    copy_on_host(to + (i - 2) * kPiece, piece.memory, size_of(i - 2));
-    piece.held = false;
+    Held& first = flights[static_cast<size_t>(taken % most)];
+    check_call(cudaEventSynchronize(first.event()), "the work on a GPU");
+    copy_on_host(to + taken * kPiece, first.memory(), size_of(taken));
+    first.give_back();
+    ++taken;
   }
 }
 
