@@ -1,6 +1,9 @@
 // What is rare is on a GPU as it is on the CPU, or refused as it is there: dtypes, addresses, windows and sizes at their edges.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "deckle/deckle.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"
@@ -14,8 +17,13 @@ TEST(CudaEdges, ProductsOfIntegersAreModuloTheirRange) {
   NEEDS_GPU();
   for (const DType dtype : {DType::int64, DType::int32, DType::uint8}) {
     const int64_t most = dtype == DType::uint8 ? 256 : int64_t{1} << 31, least = dtype == DType::uint8 ? 0 : -most;
-    for (const auto& [m, k, n] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1}, {3, 7, 5}, {64, 64, 64}, {65, 130, 67},
-                                  {200, 17, 1}, {0, 3, 2}, {3, 0, 2}}) {
+    for (const auto& [m, k, n] : {std::tuple<int64_t, int64_t, int64_t>{1, 1, 1},
+                                  {3, 7, 5},
+                                  {64, 64, 64},
+                                  {65, 130, 67},
+                                  {200, 17, 1},
+                                  {0, 3, 2},
+                                  {3, 0, 2}}) {
       SCOPED_TRACE(testing::Message() << name(dtype) << " " << m << " " << k << " " << n);
       const Tensor a = randint(least, most, {m, k}).to(dtype), b = randint(least, most, {k, n}).to(dtype);
       const Tensor x = a.to(kGpu), y = b.to(kGpu), turned = b.t().contiguous().to(kGpu).t();
@@ -27,6 +35,46 @@ TEST(CudaEdges, ProductsOfIntegersAreModuloTheirRange) {
   }
   const Tensor whole = ones({2, 2, 2}, DType::int64);
   testing::expect_error([&] { bmm(whole.to(kGpu), whole.to(kGpu)); }, "bmm: self is int64");
+}
+
+TEST(CudaEdges, ConversionsToIntegersSaturate) {
+  NEEDS_GPU();
+  const double inf = std::numeric_limits<double>::infinity();
+  const Tensor values = tensor({0.0,
+                                -0.0,
+                                0.9,
+                                -0.9,
+                                1.5,
+                                -1.5,
+                                255.0,
+                                255.9,
+                                256.0,
+                                300.0,
+                                -5.0,
+                                65504.0,
+                                2147483647.0,
+                                2147483648.0,
+                                -2147483648.0,
+                                -2147483649.0,
+                                4294967297.0,
+                                9.2e18,
+                                9223372036854775808.0,
+                                -1e19,
+                                1e30,
+                                inf,
+                                -inf,
+                                std::nan("")})
+                            .view({4, 6});
+  const DType all[] = {DType::float64, DType::float32, DType::bfloat16, DType::float16,
+                       DType::int64,   DType::int32,   DType::uint8,    DType::bool_};
+  for (const DType from : all) {
+    const Tensor x = values.to(from);
+    for (const DType to : all) {
+      SCOPED_TRACE(std::string(name(from)) + " to " + std::string(name(to)));
+      testing::expect_equal(x.to(kGpu).to(to), x.to(to));
+      testing::expect_equal(x.to(kGpu).t().to(to), x.t().to(to));
+    }
+  }
 }
 
 TEST(CudaEdges, IndicesOfOtherDtypesAreRefused) {
@@ -55,11 +103,17 @@ TEST(CudaEdges, WindowsAndPlacesWithoutRowsAreRefused) {
     const char* const no_row = "a window has no row of its sequence of length 4 (expected one or more)";
     testing::expect_error([&] { segment_max_pool1d(four, lengths({4}), lengths({5}), 3, 2, 1); }, no_row);
     testing::expect_error([&] { segment_max_pool1d(four, lengths({4}), lengths({1}), 2, 1, 2); }, no_row);
-    testing::expect_error([&] { segment_max_pool1d(four, lengths({4, 0}), lengths({1, 1}), 3, 2, 1); },
-                          "a window has no row of its sequence of length 0");
+    testing::expect_error(
+        [&] {
+          segment_max_pool1d(four, lengths({4, 0}), lengths({1, 1}), 3, 2, 1);
+        },
+        "a window has no row of its sequence of length 0");
     EXPECT_EQ(std::get<0>(segment_max_pool1d(four, lengths({4, 0}), lengths({3, 0}), 3, 2, 1)).size(0), 3);
-    testing::expect_error([&] { segment_resample(four, lengths({4, 0}), lengths({4, 1}), 1.0, false); },
-                          "sequence 1 is empty (expected none of its rows in the result)");
+    testing::expect_error(
+        [&] {
+          segment_resample(four, lengths({4, 0}), lengths({4, 1}), 1.0, false);
+        },
+        "sequence 1 is empty (expected none of its rows in the result)");
     EXPECT_EQ(segment_resample(four, lengths({4, 0}), lengths({6, 0}), 1.5, false).size(0), 6);
   }
   synchronize(kGpu);

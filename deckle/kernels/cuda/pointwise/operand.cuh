@@ -5,6 +5,8 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include "deckle/base/dtype.h"
 #include "deckle/kernels/args/view.h"
@@ -96,6 +98,19 @@ __device__ __forceinline__ T load(const void* data, DType dtype, int64_t at) {
   }
 }
 
+/// As the CPU converts (cpu/simd/convert_element.h): truncated and saturated, NaN to 0; integers keep their low bits.
+template <typename I, typename T>
+__device__ __forceinline__ I to_integer(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    constexpr T kLow = static_cast<T>(std::numeric_limits<I>::min());
+    constexpr T kEnd = static_cast<T>(std::numeric_limits<I>::max() / 2 + 1) * 2;  // exact: a power of two
+    if (!(value > kLow)) return value == value ? std::numeric_limits<I>::min() : I{0};
+    return value < kEnd ? static_cast<I>(value) : std::numeric_limits<I>::max();
+  } else {
+    return static_cast<I>(value);
+  }
+}
+
 template <typename T>
 __device__ __forceinline__ void store(T value, void* data, DType dtype, int64_t at) {
   switch (dtype) {
@@ -112,13 +127,13 @@ __device__ __forceinline__ void store(T value, void* data, DType dtype, int64_t 
       static_cast<__half*>(data)[at] = __float2half_rn(static_cast<float>(value));
       break;
     case DType::int64:
-      static_cast<int64_t*>(data)[at] = static_cast<int64_t>(value);
+      static_cast<int64_t*>(data)[at] = to_integer<int64_t>(value);
       break;
     case DType::int32:
-      static_cast<int32_t*>(data)[at] = static_cast<int32_t>(value);
+      static_cast<int32_t*>(data)[at] = to_integer<int32_t>(value);
       break;
     case DType::uint8:
-      static_cast<uint8_t*>(data)[at] = static_cast<uint8_t>(value);
+      static_cast<uint8_t*>(data)[at] = to_integer<uint8_t>(value);
       break;
     default:
       static_cast<bool*>(data)[at] = value != T(0);
