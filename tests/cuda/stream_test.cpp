@@ -168,6 +168,17 @@ TEST(CudaStreams, EventsOrderAndMeasure) {
   EXPECT_EQ(sum(x * 0.0).item(), 0);
 }
 
+TEST(CudaCounters, PowersOfIntegersWaitOnceForTheirExponents) {
+  NEEDS_GPU();
+  const Tensor x = tensor<int64_t>({2, -3, 0}).to(kGpu), y = tensor<int64_t>({5, 3, 0}).to(kGpu);
+  const int64_t waits = cuda::counters(kGpu).waits;
+  const Tensor z = pow(x, y);
+  EXPECT_EQ(cuda::counters(kGpu).waits, waits + 1);
+  EXPECT_EQ(z.to_vector<int64_t>(), (std::vector<int64_t>{32, -27, 1}));
+  testing::expect_error([&] { pow(x, -y); }, "exponent has negative integers (expected 0 or more where both are integers");
+  testing::expect_error([&] { cuda::Graph(kGpu, [&] { pow(x, y); }); }, "cannot have the host wait for the GPU");
+}
+
 TEST(CudaCounters, CountWhatTheHostDoes) {
   NEEDS_GPU();
   const Tensor x = randn({8});
