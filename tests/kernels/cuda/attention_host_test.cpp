@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "deckle/kernels/cuda/attention/split_backward.h"
 #include "deckle/kernels/cuda/attention/split_forward.h"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
+#include "deckle/kernels/cuda/tile/tensor_map.h"
 #include "tests/kernels/cuda/seed.h"
 
 namespace deckle {
@@ -408,6 +410,16 @@ TEST(AttentionHost, KnowsWhatDevicesWithLittleSharedMemoryDoNotServe) {
   EXPECT_EQ(attention::shared_memory_why_not(135680, 101376),
             "a block takes 135680 bytes of shared memory (the device has 101376)");
   EXPECT_EQ(attention::shared_memory_why_not(101376, 101376), "");
+}
+
+TEST(TensorMap, RefusesPackedRowsWhoseMapWouldBeginBelowZero) {
+  tile::TensorMapShape shape{reinterpret_cast<void*>(uintptr_t{1} << 20), 0, 1024, 64, 1, 513, 16, 64, true};
+  try {
+    tile::make_tensor_map(shape, 64);
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("513 packed rows of 2048 bytes"), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace

@@ -43,7 +43,11 @@ void make_tensor_map(const TensorMapShape& shape, int box_rows, void* map) {
   cuuint64_t strides[3] = {stride(shape.rows, shape.row_stride), stride(shape.heads, shape.head_stride),
                            stride(shape.batch, shape.batch_stride)};
   if (shape.ragged) {
-    base -= sizes[1] * strides[0];
+    const cuuint64_t before = sizes[1] * strides[0];
+    if (before > reinterpret_cast<uintptr_t>(base))
+      throw std::runtime_error("attention: " + std::to_string(shape.rows) + " packed rows of " + std::to_string(strides[0]) +
+                               " bytes lie at an address below their size, which the copy engine cannot describe");
+    base -= before;
     sizes[3] = at_least_one(shape.rows + 1);
     strides[2] = strides[0];
   }

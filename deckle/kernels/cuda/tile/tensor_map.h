@@ -19,7 +19,8 @@ struct TensorMapShape {
 /// Ragged: the row dim is described twice with one stride, each time with all `rows` (at least one). Row i of the sequence at
 /// [start, start + length) has coordinates (column, rows - length + i, head, start + length): the address is that of row start +
 /// i, and rows at or past the end lie outside the map, so the hardware reads them as zeros and drops their stores. Rows before
-/// the start are not clipped. The map's base lies as far before the tensor as the tensor is long.
+/// the start are not clipped. The map's base lies as far before the tensor as the tensor is long; a tensor at an address below
+/// its length is refused.
 ///
 /// Strides of dims with more than one element must be positive. Throws std::runtime_error with the failing shape if the driver
 /// refuses it. `map` is the memory of a CUtensorMap, of any alignment: compilers place temporaries of that type, which asks for
