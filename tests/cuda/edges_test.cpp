@@ -24,7 +24,7 @@ TEST(CudaEdges, ProductsOfIntegersAreModuloTheirRange) {
                                   {200, 17, 1},
                                   {0, 3, 2},
                                   {3, 0, 2}}) {
-      SCOPED_TRACE(testing::Message() << name(dtype) << " " << m << " " << k << " " << n);
+      SCOPED_TRACE(::testing::Message() << name(dtype) << " " << m << " " << k << " " << n);
       const Tensor a = randint(least, most, {m, k}).to(dtype), b = randint(least, most, {k, n}).to(dtype);
       const Tensor x = a.to(kGpu), y = b.to(kGpu), turned = b.t().contiguous().to(kGpu).t();
       const Tensor expected = mm(a, b);
