@@ -138,6 +138,31 @@ TEST(CudaEdges, ABiasMayLieAtAnyAddress) {
   synchronize(kGpu);
 }
 
+TEST(CudaEdges, RowsThatAreAddedToOftenHaveTheCpusSums) {
+  NEEDS_GPU();
+  for (const int64_t count : {513, 1024, 1300, 20'000}) {
+    const Tensor some = randint(0, 5, {count}), often = masked_fill(some, rand({count}) < 0.7, 3);
+    for (const Tensor& index : {often, some, zeros({count}, DType::int64), full({count}, 4, DType::int64)}) {
+      for (const int64_t inner : {1, 5, 200}) {
+        SCOPED_TRACE(::testing::Message() << count << " " << inner);
+        const Tensor self = randn({6, inner}), source = randn({count, inner});
+        const Tensor got = index_add(self.to(kGpu), 0, index.to(kGpu), source.to(kGpu));
+        testing::expect_close(got, index_add(self, 0, index, source), 1e-4, 1e-5);
+        testing::expect_equal(index_add(self.to(kGpu), 0, index.to(kGpu), source.to(kGpu)), got.to(Device()));
+        const Tensor turned = source.t().contiguous();  // along the last dim, of `inner` rows
+        testing::expect_close(index_add(self.t().contiguous().to(kGpu), 1, index.to(kGpu), turned.to(kGpu)),
+                              index_add(self.t().contiguous(), 1, index, turned), 1e-4, 1e-5);
+        const Tensor wide = expand(unsqueeze(index, 1), {count, inner}).contiguous();
+        testing::expect_close(scatter_add(self.to(kGpu), 0, wide.to(kGpu), source.to(kGpu)), scatter_add(self, 0, wide, source),
+                              1e-4, 1e-5);
+        const Tensor whole = randint(-1000, 1000, {count, inner}), none = zeros({6, inner}, DType::int64);
+        testing::expect_equal(index_add(none.to(kGpu), 0, index.to(kGpu), whole.to(kGpu)), index_add(none, 0, index, whole));
+        testing::expect_equal(scatter_add(none.to(kGpu), 0, wide.to(kGpu), whole.to(kGpu)), scatter_add(none, 0, wide, whole));
+      }
+    }
+  }
+}
+
 TEST(CudaEdges, ManyColumnsTapsAndHeads) {
   NEEDS_CUDA_KERNELS();
   const std::vector<int64_t> lengths = {1, 0, 2};

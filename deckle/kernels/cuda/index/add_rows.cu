@@ -1,6 +1,6 @@
 // embedding_backward, index_add, index_sum and index_add_or: rows added up by index. The positions are sorted by their index,
-// stably; then each row of the result adds its own in that order, in double (integers in int64): no atomics, the same bits in
-// every run.
+// stably; then each row of the result adds its own in that order, in double (integers in int64), of many the sums of their parts
+// (runs.cuh): no atomics, the same bits in every run.
 #include <algorithm>
 #include <string>
 
@@ -10,6 +10,7 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/index/row_shape.h"
 #include "deckle/kernels/cuda/index/fault.cuh"
+#include "deckle/kernels/cuda/index/runs.cuh"
 #include "deckle/kernels/cuda/index/sorted.h"
 #include "deckle/kernels/cuda/pointwise/operand.cuh"
 
@@ -32,18 +33,6 @@ __global__ void __launch_bounds__(256)
   positions[i] = static_cast<uint32_t>(i);
 }
 
-__device__ int64_t first_not_below(const uint32_t* keys, int64_t count, int64_t row) {
-  int64_t low = 0, high = count;
-  while (low < high) {
-    const int64_t middle = (low + high) / 2;
-    if (keys[middle] < row)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
-
 struct Sums {
   const uint32_t* keys;
   const uint32_t* positions;
@@ -53,17 +42,41 @@ struct Sums {
   void* result;
   DType dtype;
   int64_t rows, inner;
+
+  template <typename T>
+  __device__ T element(int64_t outer, int64_t i, int64_t column) const {
+    return pointwise::load<T>(source, dtype, (outer * count + positions[i]) * inner + column);
+  }
 };
+
+/// A block a piece of the order: the sums of its parts of long runs, [outer, pieces, 2, inner].
+template <typename T>
+__global__ void __launch_bounds__(128) add_parts(Sums sums, int64_t pieces, T* parts) {
+  const int64_t outer = blockIdx.x / pieces, piece = blockIdx.x - outer * pieces;
+  for (const bool of_last : {false, true}) {
+    const index::RunPart part(sums.keys, sums.count, piece, of_last);
+    for (int64_t column = threadIdx.x; part.begin < part.end && column < sums.inner; column += 128) {
+      T total = 0;
+      for (int64_t i = part.begin; i < part.end; ++i) total += sums.element<T>(outer, i, column);
+      parts[((outer * pieces + piece) * 2 + (of_last ? 1 : 0)) * sums.inner + column] = total;
+    }
+  }
+}
 
 /// A block a row of the result: result = self (0 if not given) + its sources.
 template <typename T>
-__global__ void __launch_bounds__(128) add(Sums sums) {
+__global__ void __launch_bounds__(128) add(Sums sums, int64_t pieces, const T* parts) {
   const int64_t unit = blockIdx.x, outer = unit / sums.rows, row = unit - outer * sums.rows;
-  const int64_t begin = first_not_below(sums.keys, sums.count, row), end = first_not_below(sums.keys, sums.count, row + 1);
+  const int64_t begin = index::first_not_below(sums.keys, sums.count, row);
+  const int64_t end = index::first_not_below(sums.keys, sums.count, row + 1);
   for (int64_t column = threadIdx.x; column < sums.inner; column += 128) {
     T total = sums.self != nullptr ? pointwise::load<T>(sums.self, sums.dtype, unit * sums.inner + column) : T(0);
-    for (int64_t i = begin; i < end; ++i)
-      total += pointwise::load<T>(sums.source, sums.dtype, (outer * sums.count + sums.positions[i]) * sums.inner + column);
+    if (end - begin > index::kPart) {
+      for (int64_t piece = begin / index::kPart; piece <= (end - 1) / index::kPart; ++piece)
+        total += parts[(outer * pieces * 2 + index::part_of(sums.keys, piece, row)) * sums.inner + column];
+    } else {
+      for (int64_t i = begin; i < end; ++i) total += sums.element<T>(outer, i, column);
+    }
     pointwise::store(total, sums.result, sums.dtype, unit * sums.inner + column);
   }
 }
@@ -87,10 +100,16 @@ void add_rows(const Context& context, const View& self, const RowShape& shape, c
     index::sort_positions(context, keys, sorted_keys, positions, sorted, count, shape.rows);
   }
   const Sums sums{sorted_keys, sorted, count, self.data, source.data, result.data, result.dtype, shape.rows, shape.inner};
+  const int64_t pieces = count > index::kPart ? index::parts_of(count) : 0;
+  const deckle::cuda::Block parts(shape.outer * pieces * 2 * shape.inner * static_cast<int64_t>(sizeof(double)), context.device);
+  const auto run = [&]<typename T>(TypeTag<T>) {
+    if (pieces > 0) add_parts<T><<<static_cast<unsigned>(shape.outer * pieces), 128, 0, stream>>>(sums, pieces, parts.as<T>());
+    add<T><<<static_cast<unsigned>(blocks), 128, 0, stream>>>(sums, pieces, parts.as<T>());
+  };
   if (is_floating(result.dtype))
-    add<double><<<static_cast<unsigned>(blocks), 128, 0, stream>>>(sums);
+    run(TypeTag<double>());
   else
-    add<int64_t><<<static_cast<unsigned>(blocks), 128, 0, stream>>>(sums);
+    run(TypeTag<int64_t>());
   deckle::cuda::check_launch(context.device);
 }
 
