@@ -61,6 +61,24 @@ TEST(CudaAttention, OperandsMayBeSlicesAtAnyAddressAndExpanded) {
   expect_near(other(all.gpu, k.gpu), other(all.cpu, k.cpu));
 }
 
+TEST(CudaAttention, TheGradientOfTheResultMayLieAtAnyAddress) {
+  NEEDS_GPU();
+  for (const int64_t dim : {64, 72, 128}) {
+    for (const double soft_cap : {0.0, 20.0}) {
+      const Pair q({2, 130, 4, dim}), k({2, 200, 2, dim}), v({2, 200, 2, dim}), one({1, 1}), weight({1, 1 + 2 * 130 * 4 * dim});
+      const auto loss = [&](const Tensor& head, const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& by) {
+        const Tensor out = attention(x, y, z, {.mask = masks::causal(), .soft_cap = soft_cap});
+        return sum(cat({head, view(out, {1, 2 * 130 * 4 * dim})}, 1) * by.detach());  // its gradient begins 2 bytes into that of cat
+      };
+      loss(one.gpu, q.gpu, k.gpu, v.gpu, weight.gpu).backward();
+      loss(one.cpu, q.cpu, k.cpu, v.cpu, weight.cpu).backward();
+      expect_near(q.gpu.grad(), q.cpu.grad());
+      expect_near(k.gpu.grad(), k.cpu.grad());
+      expect_near(v.gpu.grad(), v.cpu.grad());
+    }
+  }
+}
+
 TEST(CudaAttention, CallsOnOneShapeShareWhatIsMadeOfItsLengths) {
   NEEDS_GPU();
   const std::vector<int64_t> lengths = {3, 0, 150, 64, 1, 513};

@@ -1,6 +1,7 @@
 // From what the ops of attention hand over (views on packed rows and a plan) to the kernels of kernels/cuda/attention: the one
 // that the plan chose, or the portable one where this GPU has no Hopper instructions.
 #include <algorithm>
+#include <cstdint>
 #include <deque>
 #include <stdexcept>
 #include <string>
@@ -243,6 +244,26 @@ class Gradient {
   View view_;
 };
 
+/// A contiguous tensor of halves from 16 bytes on, where kernels of tensor cores read it: a copy if it begins elsewhere, as the
+/// gradient that arrives through a part of a larger tensor may.
+class Aligned {
+ public:
+  Aligned(const Context& context, const View& view)
+      : copied_(reinterpret_cast<uintptr_t>(view.data) % 16 != 0 && item_size(view.dtype) == 2),
+        memory_(copied_ ? view.numel() * item_size(view.dtype) : 0, context.device),
+        view_(view) {
+    if (!copied_) return;
+    view_.data = memory_.as<void>();
+    deckle::cuda::copy_bytes(view_.data, context.device, view.data, context.device, view.numel() * item_size(view.dtype));
+  }
+  const View& view() const { return view_; }
+
+ private:
+  bool copied_;
+  Block memory_;
+  View view_;
+};
+
 /// Whether an input is given and its gradient wanted, which has its shape then.
 bool wanted(const View& of, const View& gradient) {
   return of.defined && gradient.defined && gradient.ndim == of.ndim && gradient.numel() == of.numel() && of.numel() > 0;
@@ -391,7 +412,8 @@ void attention_backward(const Context& context, const AttentionOutputsView& y_gr
     cotangent.data = zeros.as<void>();
     deckle::cuda::zero_bytes(cotangent.data, context.device, y.out.numel() * item_size(y.out.dtype));
   }
-  backward.grad_out = call.rows_of(cotangent);
+  const Aligned grad_out(context, cotangent);
+  backward.grad_out = call.rows_of(grad_out.view());
   backward.grad_lse = y_gradient.lse.defined ? y_gradient.lse.ptr<float>() : nullptr;
   backward.grad_q = call.rows_of(q.view());
   backward.grad_k = call.keys_of(k.view());
