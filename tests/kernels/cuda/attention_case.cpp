@@ -38,7 +38,7 @@ std::string describe(const CaseOptions& o) {
          (o.bias_before_cap ? " before the cap" : "") + (o.table_reach < 0 ? "" : ", table " + std::to_string(o.table_reach)) +
          (o.ranges == 0 ? "" : ", ranges " + std::to_string(o.ranges)) +
          (o.mask_dims < 0 ? "" : ", bytes " + std::to_string(o.mask_dims)) + (o.spare.empty() ? "" : ", spare rows") +
-         ", scale " + std::to_string(o.scale) + ", seed " + std::to_string(seed());
+         ", scale " + (o.scale ? std::to_string(*o.scale) : "1 / sqrt(head dim)") + ", seed " + std::to_string(seed());
 }
 
 CaseOptions random_options(CaseOptions o, std::mt19937_64& random) {
@@ -94,7 +94,7 @@ AttentionCase::AttentionCase(const CaseOptions& given) : options(given) {
   }
   problem.element = options.element;
   problem.mask = options.mask;
-  problem.scale = options.scale != 0 ? options.scale : 1.0f / std::sqrt(static_cast<float>(options.head_dim));
+  problem.scale = options.scale.value_or(1.0f / std::sqrt(static_cast<float>(options.head_dim)));
   auto& sizes = problem.sizes;
   sizes.batch = batch;
   sizes.heads = options.heads;

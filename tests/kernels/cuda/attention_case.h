@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -29,7 +30,7 @@ struct CaseOptions {
   std::vector<int> queries, keys;  // rows of each sequence; dense: all the same
   bool ragged = false;
   AttentionMask mask;
-  float scale = 0;  // 0: 1 / sqrt(head_dim)
+  std::optional<float> scale;  // none: 1 / sqrt(head_dim)
   Layout layout = Layout::rows_outer;
   float magnitude = 1;    // of q and k
   int64_t batch_gap = 0;  // dense: elements between batches

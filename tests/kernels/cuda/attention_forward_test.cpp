@@ -218,6 +218,21 @@ TEST_P(AttentionForwardFeatures, MatchTheReference) {
   }
 }
 
+// Times a scale of 0, -inf is NaN; a cap computes scores together that a mask parts.
+TEST_P(AttentionForwardFeatures, ServeAScaleOfZero) {
+  std::vector<CaseOptions> all(4);
+  all[0].soft_cap = all[3].soft_cap = 5;
+  all[1].slopes = all[3].slopes = true;
+  all[2].dropout.threshold = 77;
+  for (const CaseOptions& features : all) {
+    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+      CaseOptions o = with(dense(2, 100, 100, mask), features);
+      o.scale = 0;
+      verify_forward(o);
+    }
+  }
+}
+
 // Few query rows on many keys.
 class AttentionDecode : public AttentionTest {};
 

@@ -62,7 +62,7 @@ __device__ __forceinline__ TileRange tile_range(const DeviceProblem& problem, co
 
 template <class Config>
 __device__ __forceinline__ void mask_tile(const DeviceProblem& problem, const ForwardItem& item, int warpgroup, int j,
-                                          float (&scores)[Config::keys / 2]) {
+                                          float (&scores)[Config::keys / 2], float masked = kMinusInfinity) {
   const int thread = threadIdx.x % 128;
   const int row = item.first_row + 64 * warpgroup + tile::accumulator_row(thread);
   const Interval rows[2] = {key_interval(problem.mask, row, item.queries, item.keys),
@@ -71,7 +71,7 @@ __device__ __forceinline__ void mask_tile(const DeviceProblem& problem, const Fo
 #pragma unroll
     for (int i = 0; i < Config::keys / 2; ++i) scores[i] = -scores[i];
   }
-  mask_scores<Config::keys>(scores, rows, j * Config::keys, thread);
+  mask_scores<Config::keys>(scores, rows, j * Config::keys, thread, masked);
 }
 
 /// Of an instance that has none.
@@ -171,7 +171,8 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
     const auto walk = [&](auto&& features) {
       const auto apply = [&](int tile, float(&scores)[N / 2]) {
         if constexpr (std::remove_cvref_t<decltype(features)>::kMixesScores) {
-          if (edge(tile)) mask_tile<Config>(problem, item, warpgroup, tile, scores);
+          // By a finite number: times a scale of 0, -inf would be NaN.
+          if (edge(tile)) mask_tile<Config>(problem, item, warpgroup, tile, scores, 0.0f);
         }
         features.apply(scores, tile);
       };

@@ -100,23 +100,24 @@ __device__ __forceinline__ void scale_rows(float (&c)[count], const float (&fact
   for (int i = 0; i < count; ++i) c[i] *= factor[(i >> 1) & 1];
 }
 
-/// Columns outside a thread's two row intervals become -inf. `first` is the column of the tile's first key.
+/// Columns outside a thread's two row intervals become `masked`. `first` is the column of the tile's first key.
 template <int N>
-__device__ __forceinline__ void mask_scores(float (&scores)[N / 2], const Interval (&rows)[2], int first, int thread) {
+__device__ __forceinline__ void mask_scores(float (&scores)[N / 2], const Interval (&rows)[2], int first, int thread,
+                                            float masked = kMinusInfinity) {
   const int column = first + tile::accumulator_column(thread);
   const int begin[2] = {rows[0].begin - column, rows[1].begin - column};
   const int end[2] = {rows[0].end - column, rows[1].end - column};
 #pragma unroll
   for (int i = 0; i < N / 2; ++i) {
     const int h = (i >> 1) & 1;
-    scores[i] = 8 * (i >> 2) + (i & 1) < end[h] ? scores[i] : kMinusInfinity;
+    scores[i] = 8 * (i >> 2) + (i & 1) < end[h] ? scores[i] : masked;
   }
   // Both begins are at most 8 apart; the warp skips the left edge where no row has one in this tile.
   if (!__any_sync(~0u, max(begin[0], begin[1]) > 0)) return;
 #pragma unroll
   for (int i = 0; i < N / 2; ++i) {
     const int h = (i >> 1) & 1;
-    scores[i] = 8 * (i >> 2) + (i & 1) >= begin[h] ? scores[i] : kMinusInfinity;
+    scores[i] = 8 * (i >> 2) + (i & 1) >= begin[h] ? scores[i] : masked;
   }
 }
 
