@@ -423,6 +423,30 @@ TEST_P(AttentionBackwardFeatures, MatchTheReference) {
   }
 }
 
+// A bias of -inf leaves a row nothing, as a mask does: its gradients are 0, and NaN in its dO reaches none.
+void verify_dead_rows(CaseOptions o) {
+  for (const int dims : {15, 7, 11, 3}) {
+    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+      for (const bool sinks : {false, true}) {
+        o.mask = mask;
+        o.bias_dims = dims;
+        o.dead_row = dims == 15 ? 7 : 130;
+        o.sinks = sinks;
+        verify_forward(o);
+        verify_backward(o);
+      }
+    }
+  }
+}
+
+TEST_P(AttentionBackwardFeatures, ARowWhoseBiasIsMinusInfinityAttendsNothing) {
+  verify_dead_rows(dense(2, 200, 300));
+  CaseOptions o = dense(2, 200, 300);
+  o.dropout.threshold = 50;
+  o.slopes = true;
+  verify_dead_rows(o);
+}
+
 TEST_P(AttentionBackwardFeatures, AreBitEqualFromRunToRun) {
   AttentionCase c(with(dense(2, 500, 300, kCausal), plane_features().back()));
   c.prepare_backward();
@@ -526,6 +550,8 @@ TEST_P(AttentionBackwardScored, AddsABiasAndStoresItsGradient) {
     verify(dense(0, 0, 0));
   }
 }
+
+TEST_P(AttentionBackwardScored, ARowWhoseBiasIsMinusInfinityAttendsNothing) { verify_dead_rows(dense(2, 512, 512)); }
 
 TEST_P(AttentionBackwardScored, IsBitEqualFromRunToRun) {
   CaseOptions biased = dense(2, 900, 1100, kCausal), scored = biased;

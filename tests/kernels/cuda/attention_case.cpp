@@ -224,6 +224,9 @@ void AttentionCase::take_planes() {
     bias = DeviceBuffer(2 * elements);
     fill_normal(options.element, {bias.as<void>(), 0, 1, 1}, elements, std::max<int64_t>(elements, 1), 1, 1, seed() + 8, 2);
     problem.bias.data = bias.as<void>();
+    const uint16_t minus_infinity = options.element == AttentionElement::bf16 ? 0xff80 : 0xfc00;
+    if (options.dead_row >= 0)
+      fill_words({bias.as<void>(), 0, problem.bias.row_stride, 1}, options.dead_row, 1, 1, problem.bias.columns, minus_infinity);
   }
   if (options.table_reach >= 0) {
     problem.table_reach = options.table_reach;
@@ -462,6 +465,9 @@ void AttentionCase::poison_dead_rows() const {
     const int64_t queries = options.queries[b], keys = options.keys[b];
     kernels::AttentionTensor t = grad_out.view;
     if (!options.ragged) t.data = static_cast<uint16_t*>(t.data) + static_cast<int64_t>(b) * t.batch_stride;
+    if (options.dead_row >= 0 && (b == 0 || problem.bias.sequence_stride == 0))
+      fill_words(t, (options.ragged ? query_starts_[b] : 0) + options.dead_row, 1,
+                 problem.bias.head_stride == 0 ? grad_out.heads : 1, grad_out.columns, kNan);
     for (int64_t row = 0; row < queries; ++row) {
       if (!sees_.empty()) {
         for (int64_t head = 0; head < options.heads; ++head) {

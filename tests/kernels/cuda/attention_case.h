@@ -44,6 +44,7 @@ struct CaseOptions {
   bool ragged_bias = false;  // ragged: it lies sequence by sequence
   bool grad_bias = true;     // backward: its gradient is wanted
   bool bias_before_cap = false;
+  int dead_row = -1;  // of a bias of rows and keys: its biases are -inf (of the first sequence and head where it has these dims)
   int table_reach = -1;    // -1: no table
   int ranges = 0;          // of keys, for each query; some rows see none
   int mask_dims = -1;      // as bias_dims, of a mask of bytes

@@ -142,6 +142,9 @@ __device__ double block_reduce(double x, bool maximum) {
   return result;
 }
 
+// A bias of -inf forbids a key, and may forbid all of a row's.
+__device__ double weight_of(double score, double from) { return score == -INFINITY ? 0 : exp(score - from); }
+
 // A block is one (row, head).
 __global__ void forward_row(CudaAttentionProblem p, ReferenceForward result) {
   int64_t sequence, row;
@@ -160,7 +163,7 @@ __global__ void forward_row(CudaAttentionProblem p, ReferenceForward result) {
   for (int64_t first = 0; first < k.length; first += kThreads) {
     const int64_t key = first + threadIdx.x;
     double weight = 0;
-    if (key < k.length && attends(p, q, k, row, key, head)) weight = exp(score(p, q, k, row, key, head) - maximum);
+    if (key < k.length && attends(p, q, k, row, key, head)) weight = weight_of(score(p, q, k, row, key, head), maximum);
     weights[threadIdx.x] = weight != 0 ? weight * kept(p, result, sequence, q, k, row, key, head) : 0;
     sum += weight;
     __syncthreads();
@@ -198,7 +201,7 @@ __device__ ScoreGradient score_gradient(const AttentionBackward& a, const Refere
   const CudaAttentionProblem& p = a.problem;
   const int64_t at = lse_at(p.sizes, sequence, q, row, head), kv_head = head / (p.sizes.heads / p.sizes.kv_heads);
   double cap_slope = 1;
-  const double weight = exp(score(p, q, k, row, key, head, &cap_slope) - forward.lse[at]);
+  const double weight = weight_of(score(p, q, k, row, key, head, &cap_slope), forward.lse[at]);
   const double keep = kept(p, forward, sequence, q, k, row, key, head);
   const double* out = forward.out + packed(q, row, p.sizes.query_rows, p.sizes.heads, head, p.sizes.value_dim);
   double sum = 0, dp = 0;

@@ -272,7 +272,8 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           steps.score_gradients(ds, p, score, dp, ring);
         }
       };
-      // Masks of ranges and of bytes may leave rows nothing; what such a row holds must not reach the gradients.
+      // Masks of ranges and of bytes, and a bias of -inf, may leave rows nothing; what such a row holds must not reach the
+      // gradients.
       const auto clear_dead_queries = [&](const Ring<stages>& at) __attribute__((always_inline)) {
         if constexpr (Shape::scored) {
           if (args.walks.visits == nullptr) return;
@@ -285,6 +286,9 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           if (args.walks.visits == nullptr) return;
           arch::wait(shared.grad_full[at.slot], at.parity);
           if (shared.partial[at.slot]) clear_dead_rows(shared.grad_out[at.slot], shared.lse2[at.slot], warpgroup);
+        } else if constexpr (Shape::biased) {  // no scores there, where q is as finite as it was in the forward
+          arch::wait(shared.grad_full[at.slot], at.parity);
+          clear_dead_rows(shared.grad_out[at.slot], shared.lse2[at.slot], warpgroup);
         }
       };
       const auto change_scores = [&](auto set) __attribute__((always_inline)) {  // before dP is under way, for its registers
@@ -404,10 +408,12 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
             arch::wgmma_wait<0>();
             arch::pin(score);
             prepare(Set<FeatureSet::any>{});
+            clear_dead_gradients(ring);
             steps.issue_dp(dp, ring);
           }
         };
         prepare(Set<FeatureSet::any>{});
+        clear_dead_gradients(ring);
         steps.issue_dp(dp, ring);
         if (remaining > 1) {
           iterate(std::true_type{}, std::false_type{});

@@ -141,8 +141,12 @@ __global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments ar
   }
 
   load_tile<W, W::rows>(owned_scores, owns_queries ? q_of(head_begin) : k_rows(), first_row);
-  if constexpr (role != Role::value)
+  if constexpr (role == Role::query && W::scoring == Scoring::planes) {  // a bias of -inf leaves any row without keys
+    const float* lse2 = args.lse2 + statistics_index(args, place.sequence, queries.start, head_begin);
+    load_tile<W, W::rows>(owned_values, grad_of(head_begin), first_row, [&](int row) { return lse2[row] != -kMinusInfinity; });
+  } else if constexpr (role != Role::value) {
     load_tile<W, W::rows>(owned_values, owns_queries ? grad_of(head_begin) : v_rows(), first_row);
+  }
   const auto load_walked = [&](int step, int stage) {
     const int head = head_begin + step / tiles, first = (tile_begin + step % tiles) * kWalked;
     if constexpr (W::scoring == Scoring::planes && !owns_queries) {  // masks of ranges and bytes leave any row without keys

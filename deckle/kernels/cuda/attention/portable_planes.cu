@@ -82,6 +82,16 @@ class Tiles {
     arch::wait_copies();
     __syncthreads();
     arch::forget(q_tile);
+    // A bias of -inf may leave any row without keys, whose dO may be NaN; the warp alone reads its rows of it.
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (lse2[h] != -kMinusInfinity) continue;
+      const uint32_t cleared = grad_tile() + (row - first_row + 8 * h) * W::row_bytes;
+#pragma unroll 1
+      for (int byte = 16 * (threadIdx.x % 4); byte < W::row_bytes; byte += 64)
+        arch::store_shared_quad(cleared + byte, 0.0f, 0.0f, 0.0f, 0.0f);
+    }
+    __syncwarp();
     float p[1][kKeys / 2] = {}, dp[1][kKeys / 2] = {};
     const int warp_row = 16 * (threadIdx.x / 32);
     multiply_transposed<element, W, kKeys>(p, q_tile + warp_row * W::row_bytes, k_tile(), args_.head_dim);
@@ -245,8 +255,9 @@ __global__ void add_tables(const float* sums, float* result, int columns, int pa
 }
 
 // A warp a row and head.
-__global__ void __launch_bounds__(kThreads)
-    mark_row_without_keys(DeviceProblem problem, ScoreFeatures features, RowStatistics statistics, int unit) {
+__global__ void __launch_bounds__(kThreads, 4)
+    mark_row_without_keys(DeviceProblem problem, ScoreFeatures features, RowStatistics statistics, int unit,
+                          uint16_t minus_infinity) {
   const int warp_row = static_cast<int>(blockIdx.x) * (kThreads / 32) + static_cast<int>(threadIdx.x) / 32, head = blockIdx.y;
   const Place place = place_of<1>(problem.queries, problem.batch, warp_row);
   if (place.sequence >= problem.batch) return;
@@ -255,11 +266,14 @@ __global__ void __launch_bounds__(kThreads)
   const SequenceRanges ranges = sequence_ranges(features.ranges, packed_row(problem, place.sequence, queries));
   const HeadPlane<const uint8_t> bytes =
       head_plane<const uint8_t>(features.forbidden, place.sequence, head, queries.length, keys.length);
+  const bool forbids = features.bias.data != nullptr && !(features.bias_before_cap && features.cap > 0.0f);
+  const auto bias = head_plane<const uint16_t>(features.bias, place.sequence, head, queries.length, keys.length);
   const Interval interval = key_interval(problem.mask, place.tile, queries.length, keys.length);
   for (int first = interval.begin; first < interval.end; first += 32) {
     const int key = first + static_cast<int>(threadIdx.x % 32);
     const bool attends = key < interval.end && (ranges.bounds == nullptr || ranges.hold(place.tile, key)) &&
-                         (bytes.data == nullptr || bytes.at(place.tile, key) != 0);
+                         (bytes.data == nullptr || bytes.at(place.tile, key) != 0) &&
+                         (!forbids || bias.at(place.tile, key) != minus_infinity);
     if (__any_sync(~0u, attends)) return;
   }
   const bool ragged = problem.queries.offsets != nullptr;
@@ -324,12 +338,15 @@ void launch(const AttentionBackward& arguments, PlaneArguments args, float* sums
 }
 
 void mark_rows_without_keys(const CudaAttentionProblem& problem, const RowStatistics& statistics, int unit, cudaStream_t stream) {
-  if (problem.sinks == nullptr || (problem.ranges.bounds == nullptr && problem.forbidden.data == nullptr)) return;
+  if (problem.sinks == nullptr ||
+      (problem.ranges.bounds == nullptr && problem.forbidden.data == nullptr && problem.bias.data == nullptr))
+    return;
   const int64_t rows = slots<1>(problem.sizes, problem.sizes.query_rows), warps = kThreads / 32;
   if (rows == 0) return;
   launch_kernel("rows without keys", mark_row_without_keys,
                 dim3(static_cast<unsigned>((rows + warps - 1) / warps), problem.sizes.heads), kThreads, 0, stream,
-                device_problem(problem), score_features(problem), statistics, unit);
+                device_problem(problem), score_features(problem), statistics, unit,
+                static_cast<uint16_t>(problem.element == AttentionElement::bf16 ? 0xff80 : 0xfc00));
 }
 
 }  // namespace
