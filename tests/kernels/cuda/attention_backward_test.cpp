@@ -98,6 +98,23 @@ TEST_P(AttentionBackward, RaggedOfShortSequences) {
   }
 }
 
+// The rows of a key head whose query heads are divided among blocks are rounded beside those of short sequences.
+TEST_P(AttentionBackward, ShortSequencesBesideDividedHeads) {
+  CaseOptions o = ragged({2000, 64, 1, 1700, 30, 63}, {2000, 64, 9, 1500, 64, 17}, kCausal);
+  o.heads = 8;
+  o.kv_heads = 1;
+  verify_backward(o);
+  AttentionCase c(o);
+  c.prepare_backward();
+  c.backward();
+  const CaseTensor first[] = {c.grad_k.copy(), c.grad_v.copy()};
+  for (int i = 0; i < 10; ++i) {
+    c.backward();
+    ASSERT_EQ(different(first[0], c.grad_k), 0u) << i;
+    ASSERT_EQ(different(first[1], c.grad_v), 0u) << i;
+  }
+}
+
 TEST_P(AttentionBackward, Sinks) {
   for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{40, -10, true}}) {  // the last: rows without keys
     CaseOptions o = dense(2, 200, 600, mask);

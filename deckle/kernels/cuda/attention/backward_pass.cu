@@ -350,8 +350,9 @@ class Pass {
     args.grad_q = arguments_.grad_q;
     args.grad_k = arguments_.grad_k;
     args.grad_v = arguments_.grad_v;
+    // It waits for nobody before it writes; round_key_gradients has written the same rows, from sums that nobody made.
     add(kernel, dim3(static_cast<unsigned>(std::min<int64_t>(multiprocessors(), int64_t{sizes_.batch} * sizes_.kv_heads))),
-        Start::beside_predecessor, args);
+        plan_.parts > 1 ? Start::after_predecessor : Start::beside_predecessor, args);
   }
 
   Element element() const { return problem_.element == AttentionElement::bf16 ? Element::bf16 : Element::f16; }
