@@ -177,9 +177,10 @@ TEST_P(AttentionForward, SurvivesExtremeLogits) {
 }
 
 TEST_P(AttentionForward, AddsUpThePartsOfALastWaveInOneOrder) {
-  for (const int keys : {2700, 4097}) {
-    CaseOptions o = dense(1, 300, keys);
-    o.heads = o.kv_heads = 3;
+  // The last has pieces alone, more than items.
+  for (const auto& [queries, keys, heads] : {std::tuple(300, 2700, 3), {300, 4097, 3}, {4096, 4096, 2}}) {
+    CaseOptions o = dense(1, queries, keys);
+    o.heads = o.kv_heads = heads;
     verify_forward(o);
     AttentionCase c(o);
     c.forward();

@@ -136,7 +136,8 @@ void launch_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
                 .arrivals = reinterpret_cast<int*>(memory + workspace.arrivals)};
   if (plan.parts > 1)
     check(cudaMemsetAsync(args.split.arrivals, 0, workspace.arrival_bytes, stream), "attention_forward: arrivals");
-  launch_forward_kernel<Config>(args, plan.items, false, stream);
+  const int64_t pieces = plan.whole + (plan.items - plan.whole) * plan.parts;
+  launch_forward_kernel<Config>(args, pieces, false, stream);
 }
 
 template <class Config>
