@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "deckle/kernels/cuda/attention/launch.h"
+
 namespace deckle::kernels::cuda::attention {
 namespace {
 
@@ -21,8 +23,8 @@ constexpr int64_t kUnequalChunk = 16;
 constexpr int64_t kOrderedEqualBytes = 20 << 20, kOrderedChunkBytes = 24 << 20, kOrderedRaggedHeads = 8;
 
 // Where heads rise, the long walks come last. So that not all multiprocessors but one wait for the last of them, the heads of the
-// last rounds of blocks do not rise. For the blocks of an H200, whatever the device, so that results do not depend on it.
-constexpr int64_t kLastRounds = 3, kBlocks = 132;
+// last rounds of blocks do not rise.
+constexpr int64_t kLastRounds = 3, kBlocks = kPlannedMultiprocessors;
 
 }  // namespace
 

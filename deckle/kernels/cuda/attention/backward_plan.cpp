@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "deckle/kernels/cuda/attention/checks.h"
+#include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/portable_features.h"
 #include "deckle/kernels/cuda/attention/portable_planes.h"
 #include "deckle/kernels/cuda/attention/tile_walks.cuh"
@@ -15,8 +16,7 @@ namespace {
 // Keys in the mean of sequences from which one pass with its sums outweighs two without.
 constexpr int64_t kOnePassKeys = 512;
 
-// Multiprocessors that the parts are made for: those of an H200, whatever the device, so that results do not depend on it.
-constexpr int64_t kMultiprocessors = 132;
+constexpr int64_t kMultiprocessors = kPlannedMultiprocessors;
 
 // The least division of `group` heads with which `tiles` equal pieces of work keep nearly all multiprocessors busy to the end.
 int parts_of(int64_t tiles, int group) {

@@ -26,7 +26,7 @@ ForwardPlan plan_forward(const CudaAttentionProblem& problem) {
   if (!equal_costs(problem) || Config::warpgroups == 1) return plan;
   // A part costs its share of the tiles; a cut that saves less than a quarter of a wave, or leaves short parts, does not pay.
   constexpr int kMostParts = 3, kLeastTiles = 16;
-  const int64_t blocks = multiprocessors(), rest = items % blocks;
+  const int64_t blocks = kPlannedMultiprocessors, rest = items % blocks;
   double best = 0.75;
   for (int parts = 2; parts <= kMostParts; ++parts) {
     const double cost = static_cast<double>((rest * parts + blocks - 1) / blocks) / parts;

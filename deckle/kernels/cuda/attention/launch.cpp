@@ -47,7 +47,7 @@ int multiprocessors() {
   int devices = 0, count = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
     cudaGetLastError();  // this one is ours
-    return 132;
+    return kPlannedMultiprocessors;
   }
   check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, current_device()), "attention: multiprocessor count");
   return count;

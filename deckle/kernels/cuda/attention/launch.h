@@ -33,6 +33,10 @@ void check(cudaError_t error, const char* what);
 /// Multiprocessors of the current device; of an H200 where there is none, so that a workspace can be asked for.
 int multiprocessors();
 
+/// Multiprocessors for which work is cut, where a cut decides the order of sums: those of an H200, whatever the device, so that
+/// results do not depend on it.
+inline constexpr int kPlannedMultiprocessors = 132;
+
 /// Raises the kernel's dynamic shared memory limit, once per kernel and device.
 void allow_shared_memory(const void* kernel, int bytes);
 
