@@ -28,6 +28,8 @@ std::string refused_by_both(const AttentionRequest& request) {
   }
   if (p.dtype != DType::bfloat16 && p.dtype != DType::float16)
     return fmt::format("dtype is {} (serves bfloat16, float16)", name(p.dtype));
+  if (p.soft_cap > kernels::kMostSoftCap)
+    return fmt::format("soft cap is {} (serves 0, none, and up to {})", p.soft_cap, kernels::kMostSoftCap);
   return sizes_refused(p);
 }
 

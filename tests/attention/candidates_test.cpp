@@ -276,6 +276,9 @@ TEST(AttentionCandidates, HopperSaysWhichPairsItServes) {
   EXPECT_EQ(why_not(DType::bfloat16, AttentionPass::second), "a sequence has more rows than keys (serves as many keys, or none)");
   p.soft_cap = 30;
   EXPECT_EQ(why_not(DType::float32, AttentionPass::forward), "soft cap is 30 (serves 0, none)");
+  p.soft_cap = 5000;
+  for (const AttentionPass pass : {AttentionPass::forward, AttentionPass::backward})
+    EXPECT_EQ(why_not(DType::bfloat16, pass), "soft cap is 5000 (serves 0, none, and up to 4096)");
 }
 
 /// Below the entry point: one bool says of each operand whether its gradient is wanted, and what was not given has none.

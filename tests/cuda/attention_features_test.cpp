@@ -93,6 +93,15 @@ TEST(CudaAttentionFeatures, SlopesTablesAndCaps) {
   expect_like_cpu(x, set, "hopper");
 }
 
+// By c - 2 c / (1 + e^(2 x)), 1e6 would leave a score no bit behind the point.
+TEST(CudaAttentionFeatures, ACapOfAnySize) {
+  NEEDS_CUDA_KERNELS();
+  for (const auto& [cap, kernel] : {std::pair(4096.0, "hopper"), {1e4, "general"}, {1e6, "general"}}) {
+    const auto set = [&, cap = cap](AttentionOptions& o, const std::vector<Tensor>&) { o.soft_cap = cap; };
+    expect_like_cpu(operands(130, 200), set, kernel);
+  }
+}
+
 TEST(CudaAttentionFeatures, MasksOfRangesAndOfBytes) {
   NEEDS_CUDA_KERNELS();
   const Tensor allowed = rand({1, 1, 130, 200}) > 0.4;

@@ -31,6 +31,10 @@ struct AttentionMask {
   bool bottom_right = true;
 };
 
+/// The kernels of tensor cores compute a cap as c - 2 c / (1 + e^(2 x)), which errs by c 2^-23: up to this one by less than what
+/// a weight rounds to in 16 bits.
+inline constexpr int32_t kMostSoftCap = 1 << 12;
+
 /// Sizes. Ragged if the offsets are given: int64 [batch + 1] on the device, non-decreasing from 0; query and key lengths may
 /// differ and be zero; rows past the last offset are neither read nor written. Then query_rows and key_rows are the total rows
 /// allocated, and offsets beyond them count as these. Where offsets decrease, nothing is computed.

@@ -220,7 +220,8 @@ TEST(AttentionHost, FeaturesOfScoresAreServedByForwardsThePortableBackwardAndInP
       "columns)",
       "", 192);
   for (const auto& [spoil, reason] : std::vector<std::pair<std::function<void(AttentionBackward&)>, std::string>>{
-           {[](auto& a) { a.problem.soft_cap = -1; }, "the soft cap is -1.000000 (serves 0, none, and more)"},
+           {[](auto& a) { a.problem.soft_cap = -1; }, "the soft cap is -1.000000 (serves 0, none, and up to 4096)"},
+           {[](auto& a) { a.problem.soft_cap = 4097; }, "the soft cap is 4097.000000 (serves 0, none, and up to 4096)"},
            {[](auto& a) {
               a.problem.ranges = {bounds, 0};
             },

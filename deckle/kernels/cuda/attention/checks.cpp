@@ -73,7 +73,9 @@ std::string problem_why_not(const CudaAttentionProblem& problem) {
   if (sizes.kv_heads <= 0 || sizes.heads % sizes.kv_heads != 0) {
     return std::to_string(sizes.heads) + " heads are not a multiple of " + std::to_string(sizes.kv_heads) + " kv heads";
   }
-  if (!(problem.soft_cap >= 0)) return "the soft cap is " + std::to_string(problem.soft_cap) + " (serves 0, none, and more)";
+  if (!(problem.soft_cap >= 0 && problem.soft_cap <= kMostSoftCap))
+    return "the soft cap is " + std::to_string(problem.soft_cap) + " (serves 0, none, and up to " + std::to_string(kMostSoftCap) +
+           ")";
   if (problem.dropout.threshold < 0 || problem.dropout.threshold > 256)
     return "the threshold of dropout is " + std::to_string(problem.dropout.threshold) + " (serves 0 to 256)";
   if (problem.table_reach < 0 || problem.table_reach > kMaxRows)
