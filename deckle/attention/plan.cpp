@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <variant>
 
 #include "deckle/attention/candidates.h"
@@ -135,6 +136,18 @@ void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner
   }
 }
 
+/// Whether kernels can read the rows of a dense bias 16 bytes at a time.
+bool is_in_pieces(const Tensor& bias) {
+  if (!bias.defined()) return false;
+  if (bias.numel() == 0) return true;  // nobody reads it
+  if (bias.size(3) % 8 != 0 || bias.stride(3) == 0) return false;
+  if (bias.stride(3) != 1) return true;  // it is copied
+  for (int dim = 0; dim < 3; ++dim) {
+    if (bias.size(dim) != 1 && bias.stride(dim) % 8 != 0) return false;
+  }
+  return reinterpret_cast<uintptr_t>(address(bias)) % 16 == 0;
+}
+
 }  // namespace
 
 Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& q_rows, const Ragged& k_rows,
@@ -231,7 +244,9 @@ AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOpt
           options.bias.defined() || options.ragged_bias.defined(),
           options.slopes.defined(),
           options.table.defined(),
-          options.sinks.defined()};
+          options.sinks.defined(),
+          is_in_pieces(options.bias),
+          options.bias.defined() && options.bias.size(2) > 1};
 }
 
 std::string device_name(Device device) { return device.is_cpu() || cuda::fake() ? "cpu" : "cuda"; }

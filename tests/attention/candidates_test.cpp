@@ -200,6 +200,15 @@ TEST(AttentionCandidates, TheGpuRefusesWhatItsArgumentsCannotHold) {
   EXPECT_EQ(why_not(AttentionKernel::hopper), "the batch with the bias is ragged (serves dense ones)");
   p.k_lengths = nullptr;
   EXPECT_EQ(why_not(AttentionKernel::hopper), "");
+  request.bias_of_rows = false;
+  EXPECT_EQ(why_not(AttentionKernel::hopper), "the bias is broadcast over rows (serves one of each row)");
+  request.bias_in_pieces = false;
+  for (const AttentionPass pass : {AttentionPass::forward, AttentionPass::backward}) {
+    request.pass = pass;
+    EXPECT_EQ(why_not(AttentionKernel::hopper),
+              "the bias is ragged, broadcast over keys, or has rows that are no multiples of 16 bytes (serves none of these)");
+  }
+  request.bias_in_pieces = request.bias_of_rows = true;
   request.bias = false;
   p.dropout.threshold = 26;
   request.pass = AttentionPass::forward;

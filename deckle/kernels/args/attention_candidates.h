@@ -21,6 +21,8 @@ struct AttentionRequest {
   AttentionProblem problem;
   AttentionPass pass = AttentionPass::forward;
   bool bias = false, slopes = false, table = false, sinks = false;
+  bool bias_in_pieces = true;  // it is dense, and its rows can be read 16 bytes at a time
+  bool bias_of_rows = true;    // it is not broadcast over rows
 };
 
 /// A family of kernels and what it refuses.
