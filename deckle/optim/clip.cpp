@@ -1,5 +1,6 @@
 #include "deckle/optim/clip.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -24,11 +25,17 @@ std::vector<Tensor> gradients_of(TensorList parameters) {
   return gradients;
 }
 
-/// The norm of all gradients as one vector, from the norm of each.
+/// The norm of all gradients as one vector, from the norm of each: in units of the largest's power of two, which changes no bit
+/// of a usual result and whose squares neither overflow nor vanish.
 double combine_norms(std::span<const double> norms) {
-  double sum = 0;
-  for (const double norm : norms) sum += norm * norm;
-  return std::sqrt(sum);
+  double largest = 0, sum = 0;
+  for (const double norm : norms) largest = std::max(largest, norm);  // a NaN is passed over here and meets the sum
+  const int exponent = largest > 0 && std::isfinite(largest) ? std::ilogb(largest) : 0;
+  for (const double norm : norms) {
+    const double scaled = std::ldexp(norm, -exponent);
+    sum += scaled * scaled;
+  }
+  return std::ldexp(std::sqrt(sum), exponent);
 }
 
 }  // namespace
@@ -58,7 +65,7 @@ Tensor clip_gradient_norm_on_device(TensorList parameters, double max_norm) {
   const NoGrad no_grad;
   call_as("clip_gradient_norm_on_device",
           [&] { check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm); });
-  const Tensor norms = gradient_norms(parameters), norm = sqrt(sum(norms * norms));
+  const Tensor norm = deckle::norm(gradient_norms(parameters));
   const Tensor factor = where(bitwise_and(isfinite(norm), gt(norm, max_norm)), max_norm / norm, 1.0);
   std::map<DType, Tensor> factors;
   for (const Tensor& gradient : gradients_of(parameters)) {

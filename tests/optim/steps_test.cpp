@@ -286,12 +286,36 @@ TEST(Clip, ScalesTheGradientsAsOneVector) {
   for (const int64_t i : {0, 77, 20'010}) EXPECT_NEAR(parameters[3].grad()[i].item(), before[i].item() * factor, 1e-6);
 }
 
+TEST(Clip, GradientsOfAnyFiniteSizeAreClipped) {
+  // Squares of none of these are numbers of their dtype, and of 1e200 and 1e-200 not even float64 ones.
+  for (const auto& [dtype, size, precision] :
+       {std::tuple{DType::float64, 1e200, 1e-12}, std::tuple{DType::float64, 1e-200, 1e-12},
+        std::tuple{DType::float64, 1e-320, 1e-3}, std::tuple{DType::float32, 3e38, 1e-6},
+        std::tuple{DType::float32, 1e-38, 1e-6}}) {
+    for (const bool on_device : {false, true}) {
+      const std::vector<Tensor> parameters = {ones({20'011}, dtype), ones({3, 5}, dtype), ones({0}, dtype)};
+      for (const Tensor& p : parameters) p.set_grad(full(p.sizes(), size, dtype));
+      const double want = std::sqrt(20'026.0) * size, most = size / 4;
+      EXPECT_NEAR(gradient_norm(parameters) / want, 1, precision) << size;
+      const double norm =
+          on_device ? clip_gradient_norm_on_device(parameters, most).item() : clip_gradient_norm(parameters, most);
+      EXPECT_NEAR(norm / want, 1, precision) << size;
+      // 1 / 566 of 1e-320 is 3 of the smallest number, of 1e-38 four digits less.
+      const double rounding = dtype == DType::float64 ? (size < 1e-300 ? 0.2 : precision) : (size < 1 ? 1e-4 : 1e-6);
+      EXPECT_NEAR(gradient_norm(parameters) / most, 1, rounding) << size << (on_device ? " on the device" : "");
+    }
+  }
+}
+
 TEST(Clip, GradientsThatAreNotFiniteStay) {
   const std::vector<Tensor> parameters = random_parameters(DType::float32);
   set_random_gradients(parameters);
   parameters[0].grad().data<float>()[2] = INFINITY;
   const Tensor before = parameters[3].grad().clone();
-  EXPECT_FALSE(std::isfinite(clip_gradient_norm(parameters, 1)));
+  EXPECT_EQ(clip_gradient_norm(parameters, 1), INFINITY);
+  expect_equal(parameters[3].grad(), before);
+  parameters[0].grad().data<float>()[2] = NAN;
+  EXPECT_TRUE(std::isnan(clip_gradient_norm(parameters, 1)));
   expect_equal(parameters[3].grad(), before);
 }
 

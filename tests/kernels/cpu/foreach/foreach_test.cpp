@@ -146,6 +146,30 @@ TEST_P(EveryDType, NormOfEachTensorIsBitEqualForAnyNumberOfThreads) {
   });
 }
 
+TEST(ForeachNorm, OfNumbersWhoseSquaresOverflowOrVanish) {
+  const double sizes[] = {1e200, 1e-200, 1};
+  std::vector<Buffer> buffers;
+  std::vector<View> views;
+  for (const double size : sizes) {
+    buffers.push_back(random_normal({40'003}, DType::float64));
+    views.push_back(buffers.back().view);
+    for (int64_t i = 0; i < 40'003; ++i) views.back().ptr<double>()[i] *= size;
+  }
+  views.back().ptr<double>()[20'000] = 1e200;  // one among usual ones, in a run of its own
+  std::vector<double> want;
+  for (const View& view : views) {
+    long double sum = 0;  // whose exponents suffice
+    for (const double value : values(view)) sum += static_cast<long double>(value) * value;
+    want.push_back(static_cast<double>(std::sqrt(sum)));
+  }
+  testing::expect_same_for_thread_counts([&] {
+    const Buffer result = poisoned({3}, DType::float64);
+    foreach_norm({}, views, result.view);
+    for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(result.view.ptr<double>()[i] / want[i], 1, 1e-14) << sizes[i];
+    return testing::bytes(result);
+  });
+}
+
 TEST_P(EveryDType, DotOfEachPairIsBitEqualForAnyNumberOfThreads) {
   const ListOf x(GetParam(), false), y(GetParam(), true);
   std::vector<double> want;
