@@ -4,6 +4,7 @@
 
 #include "deckle/autograd/backward.h"
 #include "deckle/autograd/grad_mode.h"
+#include "deckle/autograd/history.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
@@ -99,10 +100,12 @@ TEST(Engine, AChainOfAMillionNodesRunsAndIsDestroyed) {
   for (int i = 0; i < testing::repetitions(1'000'000); ++i) x = neg(x);
   sum(x).backward();
   EXPECT_DOUBLE_EQ(a.grad().item(), 1.0);
-  Tensor y = a;
-  for (int i = 0; i < testing::repetitions(1'000'000); ++i) y = neg(y);
+  Tensor y = neg(a);
+  const std::weak_ptr<autograd::Node> first = autograd::gradient_edge(y).node;
+  for (int i = 1; i < testing::repetitions(1'000'000); ++i) y = neg(y);
+  EXPECT_FALSE(first.expired());
   y = Tensor();  // destroyed without having run
-  SUCCEED();
+  EXPECT_TRUE(first.expired());
 }
 
 TEST(Engine, HooksSeeAndReplaceGradients) {

@@ -51,17 +51,20 @@ size_t well_formed(std::string_view text, size_t at) {
 
 }  // namespace
 
-void safetensors(std::string_view input) {
+bool safetensors(std::string_view input) {
   const fs::path path = folder() / "x.safetensors";
   put(path, input);
+  bool read = false;  // with all of its tensors
   try {
     const io::SafetensorsFile file(path);
+    read = true;
     for (const std::string& name : file.names()) {
       require(file.contains(name), "a tensor that is named is not there");
       try {
         const Tensor tensor = file.read(name);
         require(tensor.numel() * item_size(tensor.dtype()) <= static_cast<int64_t>(input.size()), "more data than the file has");
       } catch (const Error&) {
+        read = false;
       }
     }
   } catch (const Error&) {
@@ -72,10 +75,11 @@ void safetensors(std::string_view input) {
     require(io::to_json(io::parse_safetensors_header(printed)) == printed, "a header is not read as it was written: " + printed);
   } catch (const Error&) {
   }
+  return read;
 }
 
 /// Input: files, each the length of a name, the name, a length in two bytes, the contents.
-void checkpoint(std::string_view input) {
+bool checkpoint(std::string_view input) {
   const fs::path run = folder() / "run";
   fs::remove_all(run);
   fs::create_directories(run);
@@ -91,12 +95,14 @@ void checkpoint(std::string_view input) {
     else
       put(run / name, contents);
   }
+  bool read = false;  // one of them
   try {
     for (const fs::path& path : io::list_checkpoints(run)) {
       require(path.parent_path() == run, "a checkpoint of another folder");
       try {
         const io::Checkpoint checkpoint = io::load_checkpoint(path);
         require(checkpoint.step >= 0, "a checkpoint of a negative step");
+        read = true;
       } catch (const Error&) {
       }
     }
@@ -112,10 +118,11 @@ void checkpoint(std::string_view input) {
     }
   } catch (const Error&) {
   }
+  return read;
 }
 
 /// Input: the format, the greatest length, then the file.
-void text(std::string_view input) {
+bool text(std::string_view input) {
   Bytes bytes(input);
   io::TextOptions options;
   options.format = static_cast<io::TextFormat>(bytes.below(4));
@@ -135,19 +142,23 @@ void text(std::string_view input) {
       require(options.max_length == 0 || static_cast<int64_t>(store[i].size()) <= std::max<int64_t>(options.max_length, 4),
               "a text is longer than the limit");
     }
+    return true;
   } catch (const Error&) {
     fs::remove(path);
+    return false;
   }
 }
 
-void jsonl(std::string_view input) {
+bool jsonl(std::string_view input) {
   try {
     (void)io::json_string_field(input, "text");
+    return true;
   } catch (const Error&) {
+    return false;
   }
 }
 
-void utf8(std::string_view input) {
+bool utf8(std::string_view input) {
   size_t expected = 0;
   while (expected < input.size()) {
     const size_t length = well_formed(input, expected);
@@ -167,6 +178,7 @@ void utf8(std::string_view input) {
             "a cut within a character");
     require(std::min(limit, valid.size()) - cut < 4, "a character more fits");
   }
+  return expected == input.size();
 }
 
 }  // namespace deckle::fuzz

@@ -113,7 +113,7 @@ void check_groups(const RaggedShape& shape, int64_t choice) {
 
 }  // namespace
 
-void mask(std::string_view input) {
+bool mask(std::string_view input) {
   Bytes bytes(input);
   Batch batch;
   for (int64_t sequences = 1 + bytes.below(3); sequences > 0; --sequences) {
@@ -133,12 +133,14 @@ void mask(std::string_view input) {
         }
       }
     }
+    return true;
   } catch (const Error&) {
+    return false;
   }
 }
 
 /// Input: a way to make a ragged shape, then numbers.
-void ragged(std::string_view input) {
+bool ragged(std::string_view input) {
   Bytes bytes(input);
   const int64_t way = bytes.below(5), ragged_dims = 1 + bytes.below(3), rows = bytes.below(12), bytes_of_dims = bytes.byte();
   std::vector<int64_t> numbers;
@@ -193,7 +195,9 @@ void ragged(std::string_view input) {
       if (shape->ragged_dims() == 1) (void)nested.to_padded();
       (void)nested.padding_mask();
     }
+    return true;
   } catch (const Error&) {
+    return false;
   }
 }
 

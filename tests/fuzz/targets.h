@@ -5,8 +5,9 @@
 #include <string>
 #include <string_view>
 
-/// Parsers of untrusted input, each as a function of arbitrary bytes. It returns if the input was read or refused with an Error;
-/// anything else (another exception, a crash, more than a second) is a bug. Broken: a parsed value violates its contract.
+/// Parsers of untrusted input, each as a function of arbitrary bytes. It returns whether the input was read: if not, it was
+/// refused with an Error. Anything else (another exception, a crash, more than a second) is a bug. Broken: a parsed value
+/// violates its contract.
 namespace deckle::fuzz {
 
 struct Broken : std::logic_error {
@@ -16,21 +17,21 @@ inline void require(bool holds, const std::string& what) {
   if (!holds) throw Broken(what);
 }
 
-void opgen_schema(std::string_view input);
-void opgen_formula(std::string_view input);
-void opgen_entries(std::string_view input);
-void opgen_aten(std::string_view input);
-void safetensors(std::string_view input);
-void checkpoint(std::string_view input);
-void text(std::string_view input);
-void jsonl(std::string_view input);
-void utf8(std::string_view input);
-void mask(std::string_view input);
-void ragged(std::string_view input);
+bool opgen_schema(std::string_view input);
+bool opgen_formula(std::string_view input);
+bool opgen_entries(std::string_view input);
+bool opgen_aten(std::string_view input);
+bool safetensors(std::string_view input);
+bool checkpoint(std::string_view input);
+bool text(std::string_view input);
+bool jsonl(std::string_view input);
+bool utf8(std::string_view input);
+bool mask(std::string_view input);
+bool ragged(std::string_view input);
 
 struct Target {
   const char* name;
-  void (*run)(std::string_view input);
+  bool (*run)(std::string_view input);
 };
 inline constexpr std::array kTargets = {Target{"opgen_schema", opgen_schema},
                                         Target{"opgen_formula", opgen_formula},

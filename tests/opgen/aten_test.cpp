@@ -15,6 +15,7 @@
 #include "opgen/readers/aten/report.h"
 #include "opgen/text/strings.h"
 #include "tests/opgen/support.h"
+#include "tests/support/seed.h"
 
 namespace opgen::testing {
 namespace {
@@ -189,8 +190,7 @@ TEST(Aten, FormulasBecomeTreesOfOurLanguage) {
 }
 
 TEST(AtenMutations, AreReportedWithPlacesButNeverCrash) {
-  const uint64_t seed = std::random_device{}();
-  std::mt19937_64 engine(seed);
+  std::mt19937_64 engine(deckle::testing::seed());
   const auto below = [&](size_t limit) { return static_cast<size_t>(engine() % limit); };
   const std::string symbols = "()[]{}:,?!->*&|<>=.'\"0x%\n \t-#~;/\\";
   for (const char* mutated : {"functions.yaml", "derivatives.yaml"}) {
@@ -218,7 +218,7 @@ TEST(AtenMutations, AreReportedWithPlacesButNeverCrash) {
           check_files(functions ? changed : own("functions.yaml"), functions ? own("derivatives.yaml") : changed);
       for (const Problems* all : {&outcome.problems, &outcome.not_typed}) {
         for (const std::string& one : *all)
-          EXPECT_NE(one.find(".yaml:"), std::string::npos) << "seed " << seed << ", without a place: " << one << "\n" << text;
+          EXPECT_NE(one.find(".yaml:"), std::string::npos) << "without a place: " << one << "\n" << text;
       }
       aten::json_of(outcome.checked, outcome.problems);
     }

@@ -11,6 +11,7 @@
 #include "opgen/readers/entries/load.h"
 #include "opgen/resolve/kernel_rules.h"
 #include "tests/opgen/support.h"
+#include "tests/support/seed.h"
 
 namespace opgen::testing {
 namespace {
@@ -233,8 +234,7 @@ TEST(Messages, EachHasACaseThatShowsIt) {
 }
 
 TEST(Mutations, AreErrorsWithPositionsOrFineButNeverCrash) {
-  const uint64_t seed = std::random_device{}();
-  std::mt19937_64 engine(seed);
+  std::mt19937_64 engine(deckle::testing::seed());
   const auto below = [&](size_t limit) { return static_cast<size_t>(engine() % limit); };
   const std::string path = temporary_path("mutation.yaml"), symbols = "()[]{}:,?!->*&|<>=.'\"0x%\n \t-#~";
   for (const char* stem : {"ops", "forms"}) {
@@ -252,8 +252,7 @@ TEST(Mutations, AreErrorsWithPositionsOrFineButNeverCrash) {
       }
       std::ofstream(path) << text;
       for (const std::string& problem : compile_file(path, "mutated.yaml").problems) {
-        EXPECT_NE(problem.find(".yaml:"), std::string::npos) << "seed " << seed << ", without a position: " << problem << "\n"
-                                                             << text;
+        EXPECT_NE(problem.find(".yaml:"), std::string::npos) << "without a position: " << problem << "\n" << text;
       }
     }
   }

@@ -16,6 +16,7 @@
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/shape_tools.h"
 #include "tests/support/expect.h"
+#include "tests/support/random.h"
 
 namespace deckle {
 namespace {
@@ -64,9 +65,7 @@ TEST(View, OfATransposeNeedsACopyThatReshapeMakes) {
 }
 
 TEST(View, AgreesWithTheElementsOfRandomStridedTensors) {
-  const uint64_t seed = std::random_device{}();
-  std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-  std::mt19937_64 engine(seed);
+  std::mt19937_64& engine = testing::random_engine();
   int viewed = 0;
   for (int round = 0; round < 500; ++round) {
     std::vector<int64_t> sizes, order;

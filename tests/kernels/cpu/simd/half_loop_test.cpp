@@ -37,9 +37,10 @@ HWY_AFTER_NAMESPACE();
 
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <random>
 #include <vector>
+
+#include "tests/kernels/cpu/support/buffer.h"
 
 namespace deckle::kernels::cpu {
 HWY_EXPORT(quotient_of_sum);
@@ -87,9 +88,7 @@ void expect_same(const pointwise::Blocks& blocks, size_t inputs, bool with_numbe
 }
 
 TEST(HalfLoop, GivesTheFloatsResultsRounded) {
-  const auto seed = std::random_device{}();
-  std::printf("seed %u\n", seed);
-  std::mt19937_64 engine(seed);
+  std::mt19937_64& engine = testing::engine();
   for (const int64_t target : simd::usable_targets()) {
     simd::force_target(target);
     const pointwise::Blocks three = DECKLE_SIMD(quotient_of_sum)(), two = DECKLE_SIMD(smaller)();
