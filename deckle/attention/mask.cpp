@@ -23,7 +23,7 @@ Tensor own_copy(const Tensor& x) { return contiguous(x.clone()); }
 NestedTensor ragged_ids(const Tensor& ids) {
   call_as("masks::documents", [&] {
     check(ids.defined(), "the ids are undefined (expected int64 ids [sequences, rows])");
-    check(ids.dim() == 2, "ids have shape {} (expected [sequences, rows])", ids.sizes());
+    check(ids.dim() == 2, Argument{"ids"}, "have shape {} (expected [sequences, rows])", ids.sizes());
   });
   return NestedTensor::from_lengths(flatten(ids, 0, 1), std::vector<int64_t>(static_cast<size_t>(ids.size(0)), ids.size(1)));
 }
@@ -74,7 +74,7 @@ AttentionMask documents(const NestedTensor& q_ids, const NestedTensor& k_ids) {
       check(ids->defined(), "the ids are undefined (expected int64 ids [sequences, rows])");
       check(ids->ragged_dims() == 1 && ids->values().dim() == 1,
             "ids have {} dims, {} of them ragged (expected [sequences, rows], the rows ragged)", ids->dim(), ids->ragged_dims());
-      check(ids->dtype() == DType::int64, "ids are {} (expected int64)", name(ids->dtype()));
+      check(ids->dtype() == DType::int64, Argument{"ids"}, "are {} (expected int64)", name(ids->dtype()));
     }
   });
   return make(Node::Documents{{own_copy(q_ids.values()), q_ids.ragged()}, {own_copy(k_ids.values()), k_ids.ragged()}});

@@ -115,7 +115,7 @@ void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner
   check(!(options.bias.defined() && options.ragged_bias.defined()), "both bias and ragged_bias are given (expected one of them)");
   if (options.bias.defined()) {
     require_plane("bias", options.bias, owner.q, owner.k, problem.heads);
-    check(options.bias.dtype() == problem.dtype, "bias is {} (expected {}, as q)", name(options.bias.dtype()),
+    check(options.bias.dtype() == problem.dtype, Argument{"bias"}, "is {} (expected {}, as q)", name(options.bias.dtype()),
           name(problem.dtype));
   }
   if (options.ragged_bias.defined()) {
@@ -123,7 +123,8 @@ void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner
     check(bias.ragged_dims() == 2 && bias.values().dim() == 1,
           "ragged_bias has {} ragged dims and {} dims in all (expected [B, M_b, N_b], two of them ragged)", bias.ragged_dims(),
           bias.dim());
-    check(bias.dtype() == problem.dtype, "ragged_bias is {} (expected {}, as q)", name(bias.dtype()), name(problem.dtype));
+    check(bias.dtype() == problem.dtype, Argument{"ragged_bias"}, "is {} (expected {}, as q)", name(bias.dtype()),
+          name(problem.dtype));
     check(bias.components() == problem.sequences, "ragged_bias has {} planes for {} sequences (expected one each)",
           bias.components(), problem.sequences);
     for (int64_t b = 0; b < problem.sequences; ++b) {
@@ -163,11 +164,11 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   check(q_rows->components() == k_rows->components(), "q has {} sequences, k and v have {} (expected the same)",
         q_rows->components(), k_rows->components());
   const DType statistics = shapes::statistics_dtype(q.dtype());
-  check(!options.scale || in_range(*options.scale, statistics), "scale is {} (expected a finite number in the range of {})",
-        options.scale.value_or(0), name(statistics));
-  check(options.soft_cap >= 0 && in_range(options.soft_cap, statistics),
-        "soft_cap is {} (expected 0 for none, or a positive number in the range of {})", options.soft_cap, name(statistics));
-  check(options.dropout >= 0 && options.dropout <= 1, "dropout is {} (expected 0..1)", options.dropout);
+  check(!options.scale || in_range(*options.scale, statistics), Argument{"scale"},
+        "is {} (expected a finite number in the range of {})", options.scale.value_or(0), name(statistics));
+  check(options.soft_cap >= 0 && in_range(options.soft_cap, statistics), Argument{"soft_cap"},
+        "is {} (expected 0 for none, or a positive number in the range of {})", options.soft_cap, name(statistics));
+  check(options.dropout >= 0 && options.dropout <= 1, Argument{"dropout"}, "is {} (expected 0..1)", options.dropout);
 
   auto owner = std::make_shared<Owner>();
   owner->q = q_rows;

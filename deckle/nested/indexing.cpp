@@ -22,7 +22,7 @@ namespace {
 
 /// The values of an index as int64; shared if they are int64 already.
 Tensor indices_of(const NestedTensor& index) {
-  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "index is {} (expected int64 or int32)",
+  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, Argument{"index"}, "is {} (expected int64 or int32)",
         name(index.dtype()));
   return to(index.values(), DType::int64);
 }
@@ -54,7 +54,7 @@ Tensor as_rows(const NestedTensor& index, const NestedTensor& x) {
 
 Tensor row_vector(const NestedTensor& index, const NestedTensor& x) {
   const Tensor rows = as_rows(index, x);
-  check(rows.dim() == 1, "index has shape {} (expected one index for each row, [B, K])", nested::ShapeOf{index});
+  check(rows.dim() == 1, Argument{"index"}, "has shape {} (expected one index for each row, [B, K])", nested::ShapeOf{index});
   return rows;
 }
 
@@ -162,8 +162,8 @@ NestedTensor index_add(const NestedTensor& self, int64_t dim, const Tensor& inde
   const std::vector<int64_t> wanted = nested::to_indices(index, "index");
   const nested::Rows rows = dim == 0 ? nested::rows_of_components(self.ragged(), wanted)
                                      : nested::rows_at_all(self.ragged(), static_cast<int>(dim) - 1, wanted);
-  check(source.ragged() == rows.shape, "source has {} (expected those of self at index, {})", to_string(source.ragged()),
-        to_string(rows.shape));
+  check(source.ragged() == rows.shape, Argument{"source"}, "has {} (expected those of self at index, {})",
+        to_string(source.ragged()), to_string(rows.shape));
   return {index_add(self.values(), 0, rows.index, source.values()), self.ragged()};
 }
 
@@ -174,7 +174,8 @@ NestedTensor index_put(const NestedTensor& self, const std::vector<NestedTensor>
         indices.size(), nested::ShapeOf{self}, ragged_dims);
   std::vector<Tensor> places;
   for (const NestedTensor& index : indices) {
-    check(index.values().dim() == 1 && index.ragged_dims() == 1, "index has shape {} (expected [B, K])", nested::ShapeOf{index});
+    check(index.values().dim() == 1 && index.ragged_dims() == 1, Argument{"index"}, "has shape {} (expected [B, K])",
+          nested::ShapeOf{index});
     check(index.components() == self.components(), "index has {} components, self has {} (expected as many)", index.components(),
           self.components());
     nested::require_same_ragged(index, values, "index", "values");
@@ -215,7 +216,7 @@ NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, co
   if (per_sample_weights.defined())
     fail("per_sample_weights are dense, of shape {} (expected a nested tensor like indices)",
          to_string(per_sample_weights.sizes()));
-  check(indices.values().dim() == 1, "indices have shape {} (expected [B, L])", nested::ShapeOf{indices});
+  check(indices.values().dim() == 1, Argument{"indices"}, "have shape {} (expected [B, L])", nested::ShapeOf{indices});
   const Tensor rows = embedding(weight, indices.values());
   const Ragged& ragged = indices.ragged();
   if (mode == BagMode::max) return {segment_take(rows, std::get<1>(segment_max(rows, ragged))), Ragged()};
@@ -226,7 +227,7 @@ NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, co
 NestedTensor embedding_bag(const Tensor& weight, const NestedTensor& indices, const NestedTensor& per_sample_weights,
                            BagMode mode) {
   check(mode == BagMode::sum, "per_sample_weights are given for mode {} (expected sum)", to_string(mode));
-  check(indices.values().dim() == 1, "indices have shape {} (expected [B, L])", nested::ShapeOf{indices});
+  check(indices.values().dim() == 1, Argument{"indices"}, "have shape {} (expected [B, L])", nested::ShapeOf{indices});
   nested::require_same_ragged(indices, per_sample_weights, "indices", "per_sample_weights");
   const Tensor rows = embedding(weight, indices.values()) * unsqueeze(per_sample_weights.values(), -1);
   return {segment_sum(rows, indices.ragged()), Ragged()};

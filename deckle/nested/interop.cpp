@@ -125,10 +125,11 @@ NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
     check(layout.buffer.defined() && layout.buffer.dim() == 1, "the buffer has several dims (expected a vector)");
     check(layout.sizes.defined() && layout.strides.defined() && layout.offsets.defined(),
           "sizes, strides or offsets are undefined (expected all three)");
-    check(layout.sizes.dim() == 2 && layout.sizes.size(1) >= 1, "sizes have shape {} (expected [components, dims])",
+    check(layout.sizes.dim() == 2 && layout.sizes.size(1) >= 1, Argument{"sizes"}, "have shape {} (expected [components, dims])",
           to_string(layout.sizes.sizes()));
     const auto components = static_cast<size_t>(layout.sizes.size(0)), dims = static_cast<size_t>(layout.sizes.size(1));
-    check(ragged_dims >= 1 && static_cast<size_t>(ragged_dims) <= dims, "ragged_dims is {} (expected 1..{})", ragged_dims, dims);
+    check(ragged_dims >= 1 && static_cast<size_t>(ragged_dims) <= dims, Argument{"ragged_dims"}, "is {} (expected 1..{})",
+          ragged_dims, dims);
     const std::vector<int64_t> sizes = matrix(layout.sizes, layout.sizes, "sizes"),
                                strides = matrix(layout.strides, layout.sizes, "strides"),
                                offsets = to_indices(layout.offsets, "offsets");

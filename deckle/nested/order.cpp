@@ -70,7 +70,7 @@ std::tuple<NestedTensor, NestedTensor> topk(const NestedTensor& self, int64_t k,
     return {NestedTensor(values, self.ragged()), NestedTensor(indices, self.ragged())};
   }
   const int64_t at = nested::wrap_dim(dim, self);
-  check(k >= 0, "k is {} (expected 0 or more)", k);
+  check(k >= 0, Argument{"k"}, "is {} (expected 0 or more)", k);
   if (at == 0) return topk_of_positions(self, k, largest);
   // An argsort gives the rows, which are then gathered, so that the gradient is a scatter and not that of a sort.
   const nested::Groups groups(self, {at});

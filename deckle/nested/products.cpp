@@ -120,19 +120,19 @@ NestedTensor bmm(const Tensor& self, const NestedTensor& mat2) {
 
 NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tensor& bias) {
   if (weight.dim() != 3) return {linear(input.values(), weight, bias), input.ragged()};
-  check(input.ragged_dims() > 0,
-        "input has shape {} (expected ragged dims for a weight per component; bmm multiplies regular matrices)",
+  check(input.ragged_dims() > 0, Argument{"input"},
+        "has shape {} (expected ragged dims for a weight per component; bmm multiplies regular matrices)",
         nested::ShapeOf{input});
-  check(weight.size(0) == input.components() && weight.size(2) == input.values().size(-1),
-        "weight has shape {} (expected [{}, out, {}] or [out, {}])", to_string(weight.sizes()), input.components(),
+  check(weight.size(0) == input.components() && weight.size(2) == input.values().size(-1), Argument{"weight"},
+        "has shape {} (expected [{}, out, {}] or [out, {}])", to_string(weight.sizes()), input.components(),
         input.values().size(-1), input.values().size(-1));
   // All dims between the batch and the last one are rows.
   const NestedTensor rows = input.dim() > 3 ? flatten(input, 1, -2) : input;
   NestedTensor result = product(matrices_of(rows, false), matrices_of(weight, input.components(), true));
   if (bias.defined()) {
     check(bias.size(-1) == weight.size(1) && (bias.dim() == 1 || (bias.dim() == 2 && bias.size(0) == input.components())),
-          "bias has shape {} (expected [{}] or [{}, {}])", to_string(bias.sizes()), weight.size(1), input.components(),
-          weight.size(1));
+          Argument{"bias"}, "has shape {} (expected [{}] or [{}, {}])", to_string(bias.sizes()), weight.size(1),
+          input.components(), weight.size(1));
     result = add(result, bias.dim() == 1 ? bias : unsqueeze(bias, 1));
   }
   Dims sizes(input.values().sizes());

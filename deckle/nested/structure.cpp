@@ -72,7 +72,7 @@ NestedTensor narrow_positions(const NestedTensor& self, int64_t dim,
 
 NestedTensor slice_positions(const NestedTensor& self, int64_t dim, int64_t step,
                              const std::function<std::pair<int64_t, int64_t>(int64_t)>& bounds) {
-  check(step >= 1, "step is {} (expected 1 or more)", step);
+  check(step >= 1, Argument{"step"}, "is {} (expected 1 or more)", step);
   return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
                 const int64_t length = self.ragged()->size(b, ragged_dim(dim));
                 const auto [start, end] = bounds(b);
@@ -168,7 +168,7 @@ NestedTensor select(const NestedTensor& self, int64_t dim, int64_t index) {
 
 NestedTensor slice(const NestedTensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
   dim = nested::wrap_dim(dim, self);
-  check(step >= 1, "step is {} (expected 1 or more)", step);
+  check(step >= 1, Argument{"step"}, "is {} (expected 1 or more)", step);
   if (dim == 0) {
     const int64_t first = bound(start, self.components()), last = std::max(first, bound(end, self.components()));
     if (step == 1) return component_range(self, first, last);
@@ -208,7 +208,7 @@ std::vector<NestedTensor> split_with_sizes(const NestedTensor& self, IntSpan spl
 
 std::vector<NestedTensor> split(const NestedTensor& self, int64_t split_size, int64_t dim) {
   dim = nested::wrap_dim(dim, self);
-  check(split_size > 0, "split_size is {} (expected 1 or more)", split_size);
+  check(split_size > 0, Argument{"split_size"}, "is {} (expected 1 or more)", split_size);
   if (dim == 0) {
     std::vector<int64_t> sizes;
     for (int64_t first = 0; first < self.components(); first += split_size)
@@ -223,7 +223,7 @@ std::vector<NestedTensor> split(const NestedTensor& self, int64_t split_size, in
 
 std::vector<NestedTensor> chunk(const NestedTensor& self, int64_t chunks, int64_t dim) {
   dim = nested::wrap_dim(dim, self);
-  check(chunks > 0, "chunks is {} (expected 1 or more)", chunks);
+  check(chunks > 0, Argument{"chunks"}, "is {} (expected 1 or more)", chunks);
   if (dim == 0) return nested::split(self, std::max<int64_t>(1, divided_up(self.components(), chunks)), 0);
   if (!self.is_ragged(dim)) return wrap(chunk(self.values(), chunks, nested::values_dim(dim, self)), self);
   return split_positions(self, dim, chunks, [&](int64_t b, int64_t i) {

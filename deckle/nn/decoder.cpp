@@ -25,10 +25,13 @@ int64_t hidden_of(const DecoderOptions& options) {
 }
 
 const DecoderOptions& check_options(const DecoderOptions& options) {
-  check(options.vocab >= 1 && options.width >= 1 && options.depth >= 0 && options.heads >= 1,
-        "DecoderOptions: vocab {}, width {}, depth {}, heads {} (expected 1 or more, depth 0 or more)", options.vocab,
-        options.width, options.depth, options.heads);
-  check(options.width % options.heads == 0, "width {} is no multiple of {} heads (expected one)", options.width, options.heads);
+  call_as("DecoderOptions", [&] {
+    check(options.vocab >= 1 && options.width >= 1 && options.depth >= 0 && options.heads >= 1,
+          "vocab {}, width {}, depth {}, heads {} (expected 1 or more, depth 0 or more)", options.vocab, options.width,
+          options.depth, options.heads);
+    check(options.width % options.heads == 0, Argument{"width"}, "is {}, no multiple of {} heads (expected one)", options.width,
+          options.heads);
+  });
   return options;
 }
 
@@ -72,7 +75,7 @@ DecoderLM::DecoderLM(const DecoderOptions& options, Generator generator)
 }
 
 int64_t predicted_tokens(const NestedTensor& tokens) {
-  check(tokens.ragged_dims() == 1 && tokens.values().dim() == 1, "tokens have shape {} (expected [B, ragged])",
+  check(tokens.ragged_dims() == 1 && tokens.values().dim() == 1, Argument{"tokens"}, "have shape {} (expected [B, ragged])",
         to_string(tokens));
   int64_t count = 0;
   for (const int64_t length : tokens.ragged()->sizes()) count += std::max<int64_t>(length - 1, 0);
@@ -103,7 +106,8 @@ KeyValueCache DecoderLM::make_cache() const {
 }
 
 Tensor DecoderLM::next_logits(const NestedTensor& tokens, KeyValueCache& cache) const {
-  check(tokens.ragged_dims() == 1 && tokens.dim() == 2, "tokens have shape {} (expected [B, ragged])", to_string(tokens));
+  check(tokens.ragged_dims() == 1 && tokens.dim() == 2, Argument{"tokens"}, "have shape {} (expected [B, ragged])",
+        to_string(tokens));
   check(tokens.components() == cache.sequences(), "tokens of {} sequences, the cache has {} (expected as many)",
         tokens.components(), cache.sequences());
   const RaggedShape& shape = *tokens.ragged();

@@ -23,9 +23,10 @@ double uniform(Generator& generator) {
 }  // namespace
 
 int64_t sample_token(const Tensor& logits, const SampleOptions& options, Generator& generator) {
-  check(logits.dim() == 1 && logits.numel() > 0, "logits have shape {} (expected [vocab])", to_string(logits.sizes()));
-  check(options.temperature >= 0, "the temperature is {} (expected 0 or more)", options.temperature);
-  check(options.top_k >= 0, "top_k is {} (expected 0 or more)", options.top_k);
+  check(logits.dim() == 1 && logits.numel() > 0, Argument{"logits"}, "have shape {} (expected [vocab])",
+        to_string(logits.sizes()));
+  check(options.temperature >= 0, Argument{"temperature"}, "is {} (expected 0 or more)", options.temperature);
+  check(options.top_k >= 0, Argument{"top_k"}, "is {} (expected 0 or more)", options.top_k);
   const std::vector<double> scores = logits.to_vector();
   // Ties go to the smaller token.
   const auto before = [&](int64_t a, int64_t b) {
@@ -33,8 +34,8 @@ int64_t sample_token(const Tensor& logits, const SampleOptions& options, Generat
   };
   const int64_t likeliest = std::ranges::max_element(scores) - scores.begin();
   const bool numbers = std::ranges::none_of(scores, [](double score) { return std::isnan(score); });
-  check(numbers && std::isfinite(scores[static_cast<size_t>(likeliest)]),
-        "the logits hold NaN or infinity, or are all -infinity (expected finite ones)");
+  check(numbers && std::isfinite(scores[static_cast<size_t>(likeliest)]), Argument{"logits"},
+        "hold NaN or infinity, or are all -infinity (expected finite ones)");
   if (options.temperature == 0) return likeliest;
   std::vector<int64_t> kept(scores.size());
   std::iota(kept.begin(), kept.end(), 0);

@@ -85,8 +85,10 @@ class BatchNorm1d final : public Module {
   void remember(const Tensor& x) const {
     const NoGrad none;
     const Tensor rows = x.reshape({-1, weight.size(0)}).to(DType::float32);
-    if (rows.size(0) < 2)
-      throw Error(fmt::format("nn::BatchNorm1d: {} positions have no variance (expected 2 or more in training)", rows.size(0)));
+    call_as("nn::BatchNorm1d", [&] {
+      if (rows.size(0) < 2)
+        throw Error(fmt::format("{} positions have no variance (expected 2 or more in training)", rows.size(0)));
+    });
     running_mean.copy_(lerp(running_mean, rows.mean({0}), momentum_));
     running_variance.copy_(lerp(running_variance, rows.var({0}), momentum_));
   }

@@ -138,7 +138,7 @@ TEST(DecoderLM, AFreshModelKnowsNothingInParticular) {
 }
 
 TEST(DecoderLM, WrongOptionsAndInputAreErrors) {
-  expect_error([] { DecoderLM({.width = 30, .heads = 4}); }, "width 30 is no multiple of 4 heads");
+  expect_error([] { DecoderLM({.width = 30, .heads = 4}); }, "DecoderOptions: width is 30, no multiple of 4 heads");
   expect_error([] { DecoderLM({.width = 12, .heads = 4}); }, "the head size is 3");
   expect_error([] { DecoderLM({.width = 32, .heads = 4, .kv_heads = 3}); }, "no multiple of 3 key and value heads");
   const DecoderLM model(kSmall);

@@ -311,14 +311,20 @@ class Tree(Checkers):
 
 class Messages(Checkers):
     def test_texts_say_what_is_expected_and_leave_the_name_to_the_caller(self):
-        self.write("deckle/ops/a.cpp", 'check(p >= f("x)"), "p is {} "\n  "(expected 0 to 1)", p);\n')
+        self.write("deckle/ops/a.cpp", 'check(p >= f("x)"), Argument{"p"}, "is {} "\n  "(expected 0 to 1)", p);\n')
         self.write("deckle/ops/c.cpp", 'fail("shapes do not broadcast");\n')
-        self.write("ops/a.yaml", '- {that: a, says: "a is {a}\n    (expected 1)"}\n')
+        self.write("ops/a.yaml", '- {that: a, says: "is {a}\n    (expected 1)"}\n')
         self.expect_clean("check_messages")
         self.write("deckle/ops/b.cpp", '\ncheck(p > 0, "p is {}", p);\n')
         self.expect_caught("check_messages", 'deckle/ops/b.cpp:2: the text "p is {}" does not end with (expected ...)')
         self.write("deckle/ops/b.cpp", 'fail("dropout: p is {} (expected 0 to 1)", p);\n')
         self.expect_caught("check_messages", "begins with a name of its own")
+        self.write("deckle/ops/b.cpp", 'fail("nn::Dropout2d: {} are wrong (expected 0 to 1)", p);\n')
+        self.expect_caught("check_messages", "begins with a name of its own")
+        self.write("deckle/ops/b.cpp", 'fail("p is {} (expected 0 to 1)", p);\n')
+        self.expect_caught("check_messages", "names the argument that it is about")
+        self.write("deckle/ops/b.cpp", 'fail("p is {}, q is {} (expected the same)", p, q);\n')
+        self.expect_clean("check_messages")
         self.write("deckle/ops/b.cpp", "")
         self.write("deckle/ops/b.cpp", 'throw Error(ErrorKind::runtime, "the cap is " + cap);\n')
         self.expect_caught("check_messages", 'deckle/ops/b.cpp:1: the text "the cap is {}" does not end with (expected ...)')
@@ -328,6 +334,8 @@ class Messages(Checkers):
         self.expect_clean("check_messages")
         self.write("ops/a.yaml", '- {that: a, says: "a is {a}"}\n')
         self.expect_caught("check_messages", "ops/a.yaml:1")
+        self.write("ops/a.yaml", '- {that: a, says: "a has shape {a.sizes()} (expected none)"}\n')
+        self.expect_caught("check_messages", "names the argument that it is about")
 
 
 class Sanitize(Checkers):
