@@ -46,7 +46,9 @@ bool opgen_entries(std::string_view input) {
   std::vector<std::string> notes;
   opgen::Inputs inputs;
   inputs.functions = {{FUZZ_FUNCTIONS, "functions.yaml"}};
+  inputs.known = {{FUZZ_KNOWN, "base.yaml"}};
   inputs.entries = {{path, "input.yaml"}};
+  inputs.root = FUZZ_ROOT;
   const opgen::Files files = opgen::compile(inputs, {}, problems, notes);
   for (const std::string& problem : problems)
     require(problem.rfind("input.yaml:", 0) == 0, "a problem without a place: " + problem);

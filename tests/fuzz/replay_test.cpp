@@ -14,7 +14,23 @@ namespace deckle::fuzz {
 namespace {
 
 /// The inputs that are wrong, whatever else their readers may come to accept: all others are read.
-const std::set<std::string> kRefused = {};
+const std::set<std::string> kRefused = {
+    "opgen_entries/base",                  // its ops are known
+    "opgen_entries/sample_set_of_others",  // of an op with other arguments
+    "opgen_aten/aliases",                  // more than 100,000 values
+    "safetensors/overlap",
+    "checkpoint/names",  // of another hash, under names that are not a checkpoint's
+    "checkpoint/one",
+    "text/seed4",   // no UTF-8
+    "jsonl/seed3",  // too deep
+    "jsonl/seed4",
+    "jsonl/seed5",  // half of a surrogate pair
+    "utf8/seed1",
+    "utf8/seed2",
+    "utf8/seed3",
+    "utf8/seed4",
+    "ragged/huge",
+};
 
 class Replay : public ::testing::TestWithParam<Target> {};
 
