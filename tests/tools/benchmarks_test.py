@@ -12,6 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
+from dense_ops.summary import summary
 from harness import report
 
 RESULT = {"machine": "A machine, 2 cores", "commit": "0123456789", "date": "2026-01-02 03:04 UTC", "command": "run",
@@ -81,6 +82,10 @@ class Figures(Folder):
             self.write("benchmarks/results/sampling.json", json.dumps({k: v for k, v in RESULT.items() if k != key}))
             self.expect_complaint("benchmarks/results/sampling.json: no ")
 
+    def test_a_result_that_does_not_say_how_busy_the_machine_was(self):
+        self.write("benchmarks/results/sampling.json", json.dumps({k: v for k, v in RESULT.items() if k != "others"}))
+        self.expect_complaint("benchmarks/results/sampling.json: it does not say what other processes used of the processors")
+
     def test_facts_that_cannot_be(self):
         self.figures()
         for key, forged in (("commit", "banana"), ("commit", 5), ("commit", "0123456789+changes"), ("commit", "uncommitted"),
@@ -126,8 +131,12 @@ class Figures(Folder):
 
     def test_a_result_that_stands_nowhere(self):
         self.figures()
+        whole = (self.root / "docs/performance.md").read_text()
         self.write("docs/performance.md", "# Speed\n")
         self.expect_complaint("benchmarks/results/sampling.json stands on no page")
+        self.write("docs/performance.md", whole)
+        self.write("benchmarks/results/other/sampling.json", json.dumps(RESULT))
+        self.expect_complaint("benchmarks/results/other/sampling.json stands on no page (<!-- figures: other/sampling -->)")
 
     def test_a_plot_that_was_not_measured(self):
         demo = {**RESULT, "rows": [{"what": "validation", "value": "2.1", "unit": "bits/byte"}],
@@ -198,8 +207,24 @@ class Figures(Folder):
         self.write("deckle/nn/a.cpp", "2")
         git("add", "."), git("commit", "-qm", "2")
         self.assertEqual(self.figures("--check")[0], 0)  # a commit alone breaks no test
+        self.write("benchmarks/results/sampling.json", json.dumps(RESULT))
+        self.expect_complaint("benchmarks/results/sampling.json: its commit 0123456789 is not in this history")
+        self.write("benchmarks/results/sampling.json", json.dumps({**RESULT, "commit": git("rev-parse", "HEAD~")}))
         self.figures()
         self.assertIn("Older than the code it measures:** 1 commit since", (self.root / "docs/performance.md").read_text())
+
+
+class DenseOps(unittest.TestCase):
+    def test_a_wait_for_the_clock_is_no_time(self):
+        row = {"op": "add", "dtype": "float32", "size": "100x100", "layout": "contiguous", "pass": "forward", "view": False}
+
+        def timed(op, ours, theirs):
+            return {**row, "op": op, "deckle us": ours, "pytorch us": theirs, "ratio": theirs / ours}
+        rows = [timed("add", 100.0, 400.0), timed("conv1d", 7980.5, 57.0), timed("exp", 4.0, 4044.0), timed("mm", 4090.0, 7640.0),
+                timed("sort", 5000.0, 1250.0)]
+        [line] = summary(rows)
+        self.assertEqual((line["ops"], line["stalled"], list(line["below 1"])), (3, ["conv1d", "exp"], ["sort"]))
+        self.assertAlmostEqual(line["geometric mean"], (4 * 7640 / 4090 / 4) ** (1 / 3))
 
 
 class Pairs(Folder):

@@ -340,7 +340,10 @@ class Messages(Checkers):
 
 class Sanitize(Checkers):
     def test_what_failed_and_what_did_not_run_is_named_and_counted(self):
-        self.write("CTestTestfile.cmake", 'add_test(good "true")\nadd_test(bad "false")\nadd_test(absent "/no/such/program")\n'
+        self.write("CTestTestfile.cmake", 'add_test(good "true")\nadd_test(absent "/no/such/program")\n'
+                   'add_test(bad "sh" "-c" "echo WARNING: ThreadSanitizer: race; echo \'[  FAILED  ] A.B (3 ms)\'; exit 1")\n'
+                   'add_test(wrong "sh" "-c" "echo KeyError: 3; exit 1")\n'
+                   'add_test(site "sh" "-c" "exit 77")\nset_tests_properties(site PROPERTIES SKIP_RETURN_CODE 77)\n'
                    'add_test(avx512 "true")\nset_tests_properties(avx512 PROPERTIES DISABLED ON)\n'
                    'add_test(skips "printf" "[  SKIPPED ] Memory.Peak (0 ms)\\n[  SKIPPED ] 1 test, listed below:\\n'
                    'test_disk (__main__.Training.test_disk) ... skipped \'why\'\\n")\n')
@@ -350,10 +353,12 @@ class Sanitize(Checkers):
         sys.dont_write_bytecode = True
         loader.exec_module(module)
         log = (self.root / "Testing/Temporary/LastTest.log").read_text()
-        lines, passed = module.summary("tsan", self.root / "junit.xml", log, 120)
-        self.assertFalse(passed)
-        self.assertEqual(lines, ["tsan (threads): 4 tests ran, 2 failed, 2 minutes with the build", "  2 failed: bad, absent",
-                                 "  1 not run: avx512", "  2 skipped within a test: test_disk, Memory.Peak"])
+        row = module.read("tsan", self.root / "junit.xml", log, 30.4, 90)
+        self.assertEqual(row["failed"], {"bad": "A.B", "wrong": "KeyError: 3", "absent": "Unable to find executable"})
+        self.assertEqual((row["tests"], row["ran"], row["reports"]), (7, 5, 1))
+        self.assertEqual(module.summary(row), [
+            "tsan (threads): 5 tests ran, 3 failed, 1 reports, 2 minutes with the build", "  3 failed: absent, bad, wrong",
+            "  2 not run: site, avx512", "  2 skipped within a test: Memory.Peak, test_disk"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,36 @@
+"""What a run of dense_ops says in short, of its rows or of those of a file."""
+
+import math
+import statistics
+
+TICK = 4000  # microseconds of the system's clock, for which a thread that slept may wait
+
+
+def waited(microseconds):
+    """Whether a time is a whole number of ticks, up to eight: that of a wait, or by chance an op's own."""
+    ticks = round(microseconds / TICK)
+    return 1 <= ticks <= 8 and abs(microseconds - ticks * TICK) <= 0.04 * TICK
+
+
+def stalled(row):
+    """Whether the slower side only waited for the clock: whole ticks, and three times the other's time or more."""
+    times = row["deckle us"], row["pytorch us"]
+    return waited(max(times)) and max(times) >= 3 * min(times)
+
+
+def mean(rows):
+    return math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows)) if rows else None
+
+
+def summary(rows):
+    """Geometric means and the ops below 1, by dtype, size, layout and pass, without views and stalls."""
+    lines = []
+    keys = sorted({(row["dtype"], row["size"], row["layout"], row["pass"]) for row in rows})
+    for key in keys:
+        here = [row for row in rows if (row["dtype"], row["size"], row["layout"], row["pass"]) == key and not row["view"]]
+        timed = [row for row in here if not stalled(row)]
+        slower = sorted((row for row in timed if row["ratio"] < 1), key=lambda row: row["ratio"])
+        lines.append({**dict(zip(("dtype", "size", "layout", "pass"), key)), "ops": len(timed),
+                      "stalled": sorted(row["op"] for row in here if stalled(row)), "geometric mean": mean(timed),
+                      "below 1": {row["op"]: round(row["ratio"], 2) for row in slower}})
+    return lines
