@@ -13,9 +13,9 @@ namespace deckle {
 
 class RaggedShape;
 
-/// Where the packed rows of a RaggedShape belong, and where they lie in other layouts. Each shape has one, so an index of its
-/// rows is made once, when first asked for, and shared by all tensors of that shape. Thread-safe. Host memory; copies for a
-/// device belong here too.
+/// Where the packed rows of a RaggedShape belong, and where they lie in other layouts. Each shape has one, shared by all tensors
+/// of that shape: components, groups and derived shapes are made once, when first asked for, affine indices in every call.
+/// Thread-safe. Host memory; copies for a device belong here too.
 class RowMap {
  public:
   explicit RowMap(const RaggedShape& shape) : shape_(shape) {}

@@ -177,7 +177,7 @@ Tensor values_in_front(const Moved& moved, const Tensor& values) {
 }
 
 /// `values` in the dtype of what they are written into.
-Tensor held(const Tensor& values, const Tensor& into) {
+Tensor in_dtype_of(const Tensor& values, const Tensor& into) {
   check(category(into.dtype()) >= category(values.dtype()), Argument{"values"},
         "is {} and cannot be written into {} (expected a dtype that holds it)", name(values.dtype()), name(into.dtype()));
   return to(values, into.dtype());
@@ -203,7 +203,7 @@ Tensor Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& va
   return call_as("index_put_", {{"self", *this}, {"values", values}}, [&]() -> Tensor {
     autograd::check_inplace(*this, true);  // a leaf is told to be one; what is written below is a view of it
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
-    const Tensor source = held(values, *this);
+    const Tensor source = in_dtype_of(values, *this);
     if (!any_positions(selection)) {
       if (accumulate)
         selection.view.add_(source);
@@ -230,7 +230,7 @@ Tensor Tensor::index_put(std::initializer_list<Index> indices, const Tensor& val
     const Selection selection = selection_of(*this, Indices(indices.begin(), indices.size()));
     if (any_positions(selection) && selection.view.numel() == numel()) {  // nothing is left out: what is written is the copy
       const Moved moved = move_to_front(selection);
-      const Tensor source = values_in_front(moved, held(values, *this));
+      const Tensor source = values_in_front(moved, in_dtype_of(values, *this));
       const Tensor result = deckle::index_put(moved.view, moved.positions, source, accumulate);
       return deckle::reshape(deckle::permute(result, moved.back), sizes());
     }

@@ -24,13 +24,13 @@ constexpr int kSizes[] = {2, 3};
 
 ExprPtr unknown() { return make_expr(ExprKind::name, "=unknown", {}); }
 
-ExprPtr written(const std::string& text) {
+ExprPtr parse_text(const std::string& text) {
   const bool named = text == "true" || text == "false" || text == "inf" || text == "nan" || text == "pi";
   if (named) return make_expr(ExprKind::name, text, {});
   return literal_value(text) ? make_expr(ExprKind::number, text, {}) : unknown();
 }
 ExprPtr number(int value) { return make_expr(ExprKind::number, std::to_string(value), {}); }
-ExprPtr truth(bool value) { return written(value ? "true" : "false"); }
+ExprPtr truth(bool value) { return parse_text(value ? "true" : "false"); }
 
 bool is_none(const Term& term) {
   return term.is(TermKind::literal) ? term.text == "none" : term.is(TermKind::conversion) && is_none(*term.arguments[0]);
@@ -94,7 +94,7 @@ ExprPtr Elements::of(const Term& term, Reading& reading) const {
   const auto part = [&](size_t i) { return of(*term.arguments[i], reading); };
   switch (term.kind) {
     case TermKind::literal:
-      return written(term.text);
+      return parse_text(term.text);
     case TermKind::zeros:
       return number(0);
     case TermKind::conversion:
@@ -182,7 +182,7 @@ ExprPtr Elements::of_property(const Term& term) const {
 
 ExprPtr Elements::of_call(const Op& op, std::vector<ExprPtr> arguments) const {
   for (size_t i = arguments.size(); i < op.schema.arguments.size(); ++i)
-    arguments.push_back(written(op.schema.arguments[i].default_value.value_or("")));
+    arguments.push_back(parse_text(op.schema.arguments[i].default_value.value_or("")));
   if (op.body == Op::Body::pointwise) {
     return rewrite(op.pointwise, [&](const ExprPtr& node) -> ExprPtr {
       return node->is(ExprKind::name) && op.schema.find(node->text) ? arguments[op.index_of(node->text)] : nullptr;

@@ -59,7 +59,7 @@ class PointwiseRules {
     if (is_boolean(entry_.pointwise, library_.functions))
       throw Problem(entry_.derivative_at, "a condition has no derivative: leave 'derivative' out");
 
-    std::vector<Gradient> gradients = entry_.derivative_auto ? automatic() : written(names);
+    std::vector<Gradient> gradients = entry_.derivative_auto ? automatic() : declared_gradients(names);
     if (gradients.empty()) return;
     int nonlinear = 0;
     for (const Gradient& gradient : gradients) {
@@ -124,7 +124,7 @@ class PointwiseRules {
   }
 
   /// Written formulas, if all of them are pointwise expressions; else none: they are then ordinary formulas.
-  std::vector<Gradient> written(std::vector<std::string> names) const {
+  std::vector<Gradient> declared_gradients(std::vector<std::string> names) const {
     names.insert(names.end(), {"grad", "result"});
     std::vector<Gradient> gradients;
     for (const WrittenRule& rule : entry_.reverse) {

@@ -254,7 +254,7 @@ class Channels {
     return static_cast<T>(origin_[c] + sums_.mean[c]);
   }
   template <typename T>
-  double missed(int64_t c) const {
+  double rounding_error(int64_t c) const {
     return (origin_[c] - static_cast<double>(mean<T>(c))) + sums_.mean[c];
   }
   double scale(int64_t c) const { return 1 / std::sqrt(std::max(sums_.squares[c], 0.0) / count() + eps_); }
@@ -371,7 +371,7 @@ void channel_norm(const Context&, const View& self, const View& weight, const Vi
       const double s = channels.scale(c) * w.at(c, 1);
       mean[c] = channels.template mean<T>(c);
       scale[c] = static_cast<T>(s);
-      offset[c] = static_cast<T>(b.at(c, 0) - channels.template missed<T>(c) * s);
+      offset[c] = static_cast<T>(b.at(c, 0) - channels.template rounding_error<T>(c) * s);
     }
     const ChannelRows<T> functions = DECKLE_SIMD(channel_table)().template of<T>();
     parallel_for(rows, rows_of_range(n), [&](int64_t begin, int64_t end) {
@@ -408,7 +408,7 @@ void channel_norm_backward(const Context&, const View& gradient, const View& sel
       const double r = channels.scale(c), k = r * (channels.along(c) / channels.count()) * r;  // xh mean(g xh) = (x - mean) k
       mean[c] = channels.template mean<T>(c);
       slope[c] = static_cast<T>(k);
-      offset[c] = static_cast<T>(channels.gradient(c) / channels.count() - channels.template missed<T>(c) * k);
+      offset[c] = static_cast<T>(channels.gradient(c) / channels.count() - channels.template rounding_error<T>(c) * k);
       scale[c] = static_cast<T>(r * w.at(c, 1));
     }
     const ChannelRows<T> functions = DECKLE_SIMD(channel_table)().template of<T>();

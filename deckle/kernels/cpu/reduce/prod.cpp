@@ -61,7 +61,7 @@ class Sizes {
 
 /// The product of all lanes of four vectors of normal numbers, none of which is NaN: mantissas between 1 and 2 and exponents.
 template <class V>
-HWY_INLINE reduce::ScaledProduct joined(V a, V b, V c, V d4) {
+HWY_INLINE reduce::ScaledProduct multiply_chains(V a, V b, V c, V d4) {
   const hn::DFromV<V> d;
   const hn::RebindToSigned<decltype(d)> words;
   const auto fraction = hn::Set(words, static_cast<int64_t>(0x800FFFFFFFFFFFFF)), one = hn::BitCast(words, hn::Set(d, 1.0));
@@ -144,7 +144,7 @@ HWY_INLINE bool multiply_block(int64_t n, const T* x, reduce::ScaledProduct& pro
   }
   const auto any = hn::Add(hn::Add(chain0, chain1), hn::Add(chain2, chain3));  // NaN where one is: comparisons pass it over
   if (!hn::AllTrue(d, hn::Eq(any, any))) return false;
-  const reduce::ScaledProduct all = joined(chain0, chain1, chain2, chain3);
+  const reduce::ScaledProduct all = multiply_chains(chain0, chain1, chain2, chain3);
   product.multiply(reduce::ScaledProduct{all.mantissa * rest, all.exponent});
   return true;
 }

@@ -29,14 +29,14 @@ HWY_INLINE double lost(double before, double value, double next) {
 }
 
 template <class D, class V>
-HWY_INLINE hn::Vec<D> widened(D d, V value) {
+HWY_INLINE hn::Vec<D> widen(D d, V value) {
   if constexpr (std::is_same_v<hn::TFromV<V>, double>)
     return value;
   else
     return hn::PromoteTo(d, value);
 }
 template <class D, class V>
-HWY_INLINE hn::Vec<D> narrowed(D d, V value) {
+HWY_INLINE hn::Vec<D> narrow(D d, V value) {
   if constexpr (std::is_same_v<hn::TFromD<D>, double>)
     return value;
   else
@@ -106,7 +106,7 @@ HWY_INLINE void load_square(D d, const reduce::RowsOf<const T>& x, int64_t row, 
   const T* const from = x.first + row * x.row + k * x.next;
   const int64_t apart = x.next == 1 ? x.row : x.next;
   HWY_UNROLL(8)
-  for (int64_t i = 0; i < static_cast<int64_t>(hn::MaxLanes(d)); ++i) square[i] = widened(d, hn::LoadU(part, from + i * apart));
+  for (int64_t i = 0; i < static_cast<int64_t>(hn::MaxLanes(d)); ++i) square[i] = widen(d, hn::LoadU(part, from + i * apart));
   if (x.next == 1) transpose_square(d, square);
 }
 template <class D, class V, typename T>
@@ -116,7 +116,7 @@ HWY_INLINE void store_square(D d, V* square, const reduce::RowsOf<T>& y, int64_t
   const int64_t apart = y.next == 1 ? y.row : y.next;
   if (y.next == 1) transpose_square(d, square);
   HWY_UNROLL(8)
-  for (int64_t i = 0; i < static_cast<int64_t>(hn::MaxLanes(d)); ++i) hn::StoreU(narrowed(part, square[i]), part, to + i * apart);
+  for (int64_t i = 0; i < static_cast<int64_t>(hn::MaxLanes(d)); ++i) hn::StoreU(narrow(part, square[i]), part, to + i * apart);
 }
 
 /// Rows from `row` on, as many as there are lanes.
@@ -207,13 +207,13 @@ void columns(int64_t count, const T* x, double* sums, double* errors, T* y) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
   for (; c + lanes <= count; c += lanes) {
-    const auto sum = hn::LoadU(d, sums + c), value = widened(d, hn::LoadU(part, x + c));
+    const auto sum = hn::LoadU(d, sums + c), value = widen(d, hn::LoadU(part, x + c));
     const auto next = hn::Add(sum, value), added = hn::Sub(next, sum);
     const auto lost = hn::Add(hn::Sub(sum, hn::Sub(next, added)), hn::Sub(value, added));
     const auto error = hn::Add(hn::LoadU(d, errors + c), hn::IfThenElseZero(hn::Eq(lost, lost), lost));
     hn::StoreU(next, d, sums + c);
     hn::StoreU(error, d, errors + c);
-    hn::StoreU(narrowed(part, hn::Add(next, error)), part, y + c);
+    hn::StoreU(narrow(part, hn::Add(next, error)), part, y + c);
   }
   for (; c < count; ++c) {
     const double value = static_cast<double>(x[c]), next = sums[c] + value;
