@@ -169,6 +169,24 @@ TEST(NestedMessages, FoundOnTheValuesGiveTheShapesOfTheComponentsToo) {
   EXPECT_TRUE(error_of([&] { add_(x, y); }).starts_with("add_: "));
 }
 
+TEST(NestedMessages, TheArgumentThatAnErrorIsAboutIsItsOwnField) {
+  const NestedTensor x = random_nested({5, 2}, {4});
+  const auto argument_of = [](const std::function<void()>& body) -> std::string {
+    try {
+      body();
+    } catch (const Error& error) {
+      EXPECT_TRUE(error.detail().starts_with("is ")) << error.detail();
+      return error.argument();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(argument_of([&] { slice(x, 1, 0, 2, 0); }), "step");
+  EXPECT_EQ(argument_of([&] { split(x, 0, 1); }), "split_size");
+  EXPECT_EQ(argument_of([&] { chunk(x, 0, 1); }), "chunks");
+  EXPECT_EQ(argument_of([&] { topk(x, -1, 1); }), "k");
+  EXPECT_EQ(argument_of([&] { rms_norm(x.values(), {}, -1); }), "eps");
+}
+
 TEST(NestedMessages, OfMemoryThatThereIsNot) {
   const NestedTensor x = random_nested({int64_t{1} << 60, 0}, 2, {});
   EXPECT_EQ(error_of([&] { sum(x, {2}); }),
