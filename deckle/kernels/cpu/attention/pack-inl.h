@@ -67,11 +67,8 @@ HWY_INLINE void store_row(DType dtype, const T* HWY_RESTRICT from, int64_t n, vo
   std::memcpy(target, from, static_cast<size_t>(n) * sizeof(T));
 }
 
-/// item_size() of a floating dtype, without its table: GCC copies that to the stack for each row and waits for the copy.
-constexpr int64_t floating_size(DType dtype) { return dtype == DType::float64 ? 8 : dtype == DType::float32 ? 4 : 2; }
-
 inline char* row_address(DType dtype, const AttentionRows& rows, int64_t row, int64_t head) {
-  return static_cast<char*>(rows.data) + (row * rows.row_stride + head * rows.head_stride) * floating_size(dtype);
+  return static_cast<char*>(rows.data) + (row * rows.row_stride + head * rows.head_stride) * item_size(dtype);
 }
 
 /// to[count, to_stride] = factor * from[count, from_stride], n elements each, a multiple of the lanes.

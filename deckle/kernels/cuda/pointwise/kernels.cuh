@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(256) vectors(const __grid_constant__ Walk<N + 
     for (int i = 0; i < N; ++i) {
       const Operand& operand = walk.operands[i];
       if (whole[u] && !operand.is_number && operand.strides[0] != 0)
-        raw[u][i] = load_raw<T>(operand.data + offsets[u][i] * bytes_of(operand.dtype), operand.dtype);
+        raw[u][i] = load_raw<T>(operand.data + offsets[u][i] * item_size(operand.dtype), operand.dtype);
     }
   }
 #pragma unroll
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(256) vectors(const __grid_constant__ Walk<N + 
       values_of<F, Lane<T, std::is_same_v<T, float>>, T, N, kWidth>(x, y);
     else
       values_of<F, Lane<T>, T, N, kWidth>(x, y);
-    store_vector<T>(y, out.data + offsets[u][N] * bytes_of(out.dtype), out.dtype);
+    store_vector<T>(y, out.data + offsets[u][N] * item_size(out.dtype), out.dtype);
   }
 }
 

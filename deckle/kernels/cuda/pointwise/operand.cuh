@@ -169,11 +169,6 @@ constexpr bool vectors_of(DType dtype) {
          (dtype_of<T> == DType::float32 && (dtype == DType::bfloat16 || dtype == DType::float16));
 }
 
-/// item_size by arithmetic: its table would be copied to local memory by every thread.
-__device__ __forceinline__ int64_t bytes_of(DType dtype) {
-  return int64_t{1} << (0x32113200u >> (4 * static_cast<int>(dtype)) & 15);
-}
-
 /// Two elements of 8 bytes, in one access.
 template <typename T>
 struct alignas(16) Two {

@@ -32,8 +32,8 @@ template <class R, typename V, int kThreads>
 __device__ void add_vectors(const R& reduction, typename R::Acc& acc, const Problem& problem, int64_t start, int64_t begin,
                             int64_t end) {
   constexpr int kWidth = pointwise::kWidth, kTogether = sizeof(V) == 4 ? 4 : 1;
-  const char* const data = static_cast<const char*>(problem.data) + start * pointwise::bytes_of(problem.dtype);
-  const int64_t item = pointwise::bytes_of(problem.dtype), whole = begin + (end - begin) / kWidth * kWidth;
+  const char* const data = static_cast<const char*>(problem.data) + start * item_size(problem.dtype);
+  const int64_t item = item_size(problem.dtype), whole = begin + (end - begin) / kWidth * kWidth;
   const int lane = static_cast<int>(threadIdx.x) % kThreads;
   in_batches<kTogether>(
       begin + lane * kWidth, whole, kThreads * kWidth,
