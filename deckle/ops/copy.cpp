@@ -1,5 +1,10 @@
 #include "deckle/ops/copy.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/cuda/uses.h"
@@ -26,6 +31,16 @@ namespace {
 constexpr dispatch::KernelRow<void(const Context&, const View&, const View&)> kCopy{&kernels::cpu::copy,
                                                                                     DECKLE_CUDA_KERNEL(copy)};
 
+/// A view of it, without dims.
+template <typename T>
+View one_element(const T& element) {
+  View result;
+  result.data = const_cast<T*>(&element);
+  result.dtype = dtype_of<T>;
+  result.defined = true;
+  return result;
+}
+
 /// One element, copied everywhere.
 void fill_by_copy(const Context& context, const Number& value, const View& target) {
   View source = target;
@@ -36,8 +51,10 @@ void fill_by_copy(const Context& context, const Number& value, const View& targe
       element = static_cast<T>(value.integer);
     else if constexpr (std::is_same_v<T, double>)
       element = value.real;
+    else if constexpr (std::is_same_v<T, float>)
+      element = static_cast<float>(value.real);
     else
-      element = T(static_cast<float>(value.real));
+      kernels::cpu::copy(context, one_element(value.real), one_element(element));  // rounds once
     source.data = &element;
     kernels::cpu::copy(context, source, target);
   });
@@ -93,11 +110,22 @@ void check_writable(const Tensor& target) {
         target.sizes(), target.strides());
 }
 
+/// As a double whose last bit says whether digits were cut off, so that what is narrower is rounded once.
+static double rounded_to_odd(int64_t value) {
+  const auto magnitude = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  const int cut = std::max(std::bit_width(magnitude) - std::numeric_limits<double>::digits, 0);
+  const uint64_t kept = magnitude >> cut, odd = kept | static_cast<uint64_t>(kept << cut != magnitude);
+  const double result = std::ldexp(static_cast<double>(odd), cut);
+  return value < 0 ? -result : result;
+}
+
 void fill(const Tensor& target, const Scalar& value) {
   if (target.numel() == 0) return;
   const DType dtype = target.dtype();
   const int64_t integer = dtype == DType::bool_ ? !value.is_zero() : is_integral(dtype) ? integer_of(value, dtype) : 0;
-  kFill.on(target.device())(Context{target.device()}, {value.to_double(), integer}, dispatch::view(target));
+  const bool narrow = is_floating(dtype) && dtype != DType::float64 && !value.is_floating();
+  const double real = narrow ? rounded_to_odd(value.to_int64()) : value.to_double();
+  kFill.on(target.device())(Context{target.device()}, {real, integer}, dispatch::view(target));
 }
 
 Tensor move_to(const Tensor& source, Device device) {

@@ -229,6 +229,17 @@ TEST(Factories, CountIntegersAsIntegers) {
   EXPECT_NE(error_of([] { arange(INT64_MIN, INT64_MAX); }).find("elements"), std::string::npos);
 }
 
+// 1 + 2^-8 + 2^-40 is above the middle of two bfloat16 numbers, and in the middle once it is a float32.
+TEST(Factories, RoundHalvesOnce) {
+  EXPECT_EQ(full({3}, 1 + 0x1p-8 + 0x1p-40, DType::bfloat16).to_vector(), std::vector<double>(3, 1 + 0x1p-7));
+  EXPECT_EQ(full({3}, -1 - 0x1p-11 - 0x1p-40, DType::float16).to_vector(), std::vector<double>(3, -1 - 0x1p-10));
+  EXPECT_EQ(full({3}, 65519.999999, DType::float16).to_vector(), std::vector<double>(3, 65504));
+  const int64_t large = int64_t{1} << 60;
+  EXPECT_EQ(full({3}, large + (int64_t{1} << 52) + 1, DType::bfloat16).to_vector(), std::vector<double>(3, 0x1p60 + 0x1p53));
+  EXPECT_EQ(full({3}, -large - (int64_t{1} << 36) - 1, DType::float32).to_vector(), std::vector<double>(3, -0x1p60 - 0x1p37));
+  EXPECT_EQ(full({1}, INT64_MIN, DType::float32).to_vector(), std::vector<double>{-0x1p63});
+}
+
 TEST(Factories, MakeWhatTheyPromise) {
   EXPECT_EQ(arange(2, 9, 3).to_vector(), (Values{2, 5, 8}));
   EXPECT_EQ(arange(1.5, -1, -0.5).to_vector(), (Values{1.5, 1, 0.5, 0, -0.5}));
