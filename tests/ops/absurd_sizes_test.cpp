@@ -20,6 +20,7 @@ constexpr int64_t kMost = std::numeric_limits<int64_t>::max(), kLeast = std::num
 constexpr int64_t kMany = int64_t{1} << 50;  // more than any host has memory for, and a size that 64 bits hold
 
 Tensor matrix() { return tensor({{1.0f, 2.0f, 3.0f}, {4.0f, 5.0f, 6.0f}}); }
+Ragged lengths(std::vector<int64_t> of) { return Ragged::from_lengths(of); }
 NestedTensor rows() { return NestedTensor::from_lengths(matrix(), {1, 1}); }
 
 TEST(AbsurdSizes, AreErrors) {
@@ -73,6 +74,9 @@ TEST(AbsurdSizes, AreErrors) {
         conv1d(x, zeros({1, 3, 2}), {}, {.dilation = kMost});
       },
       [=] { max_pool1d(x, kMost, {.padding = Padding::same}); },
+      [=] { segment_max_pool1d(x, lengths({2}), lengths({3}), kMost, 1, 0); },
+      [=] { segment_max_pool1d(x, lengths({2}), lengths({3}), 3, int64_t{1} << 62, 0); },
+      [=] { segment_max_pool1d(x, lengths({2}), lengths({1}), kMost, 1, kMost - 1); },
       [=] { interpolate1d(x, 1e15); },
       [=] {
         repeat(rows(), {kMost, 1, 1});

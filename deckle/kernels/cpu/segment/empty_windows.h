@@ -1,7 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "deckle/base/error.h"
@@ -16,8 +16,9 @@ inline void check_windows_have_rows(const RaggedView& ragged, const RaggedView& 
   for (int64_t b = 0; b < windows.components; ++b) {
     const int64_t count = windows.offsets[b + 1] - windows.offsets[b], length = ragged.offsets[b + 1] - ragged.offsets[b];
     if (count == 0) continue;
-    // The first window ends first and the last begins last: what is between begins and ends between.
-    if (std::min(size - lead, length) > 0 && std::max<int64_t>((count - 1) * stride - lead, 0) < length) continue;
+    // The first window ends first and the last begins last: what is between begins and ends between. No product overflows.
+    const bool counted = length > 0 && lead <= std::numeric_limits<int64_t>::max() / 2 - length;
+    if (counted && size > lead && count - 1 <= (length - 1 + lead) / stride) continue;
     throw Error("a window has no row of its sequence of length " + std::to_string(length) + " (expected one or more)");
   }
 }

@@ -28,17 +28,19 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-constexpr int64_t kConverted = 1 << 14;  // elements of a window that are converted at a time, if its rows are not longer
-constexpr int64_t kManyWindows = 12;     // that share a row
-constexpr int64_t kSums = 1 << 14;       // 128 KiB of sums of rows, unless a window is longer
-constexpr int64_t kFewestColumns = 16;   // still whole cache lines for long windows
+constexpr int64_t kConverted = 1 << 14;   // elements of a window that are converted at a time, if its rows are not longer
+constexpr int64_t kManyWindows = 12;      // that share a row
+constexpr int64_t kSums = 1 << 14;        // 128 KiB of sums of rows, unless a window is longer
+constexpr int64_t kFewestColumns = 16;    // still whole cache lines for long windows
+constexpr int64_t kLongWindow = 1 << 18;  // rows whose sums are too many to hold
 
 /// The rows of its sequence inside a window.
 struct Window {
   int64_t begin, end;
 
   Window(int64_t w, int64_t size, int64_t stride, int64_t lead, int64_t length)
-      : begin(std::max<int64_t>(w * stride - lead, 0)), end(std::min(w * stride - lead + size, length)) {}
+      : begin(std::max<int64_t>(w * stride - lead, 0)),
+        end(std::min(w * stride - lead + std::min(size, length + lead), length)) {}
   bool has(int64_t row) const { return row >= begin && row < end; }
 };
 
@@ -228,6 +230,7 @@ void segment_max_pool1d(const Context&, const View& values, const RaggedView& ra
 
 void segment_max_pool1d_backward(const Context&, const View& gradient, const RaggedView& windows, const View& positions,
                                  const RaggedView& ragged, int64_t size, int64_t stride, int64_t lead, const View& result) {
+  segment::check_windows_have_rows(ragged, windows, size, stride, lead);
   const int64_t inner = segment::inner_size(gradient);
   segment::visit_real(gradient.dtype, [&]<typename T>(TypeTag<T>) {
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
@@ -236,7 +239,7 @@ void segment_max_pool1d_backward(const Context&, const View& gradient, const Rag
                                  begin,    length,    first,  columns};
       if (stride >= size)
         write_apart(sequence, size, stride, lead);
-      else if (std::min(sequence.windows, (size - 1) / stride + 1) < kManyWindows)
+      else if (std::min(sequence.windows, (size - 1) / stride + 1) < kManyWindows || std::min(size, length) > kLongWindow)
         add_shared(sequence, size, stride, lead);
       else
         add_by_window(sequence, size, stride, lead);
@@ -246,6 +249,7 @@ void segment_max_pool1d_backward(const Context&, const View& gradient, const Rag
 
 void segment_window_gather(const Context&, const View& values, const RaggedView& ragged, const View& positions,
                            const RaggedView& windows, int64_t size, int64_t stride, int64_t lead, const View& result) {
+  segment::check_windows_have_rows(ragged, windows, size, stride, lead);
   const int64_t inner = segment::inner_size(values);
   visit_item(values.dtype, [&]<typename T>(TypeTag<T>) {
     segment::for_components(windows, inner, [&](int64_t b, int64_t first, int64_t columns) {

@@ -21,7 +21,7 @@ struct Pool {
   /// The rows of sequence b inside its window w.
   __device__ void span(int64_t w, int64_t length, int64_t& begin, int64_t& end) const {
     begin = max(w * stride - lead, int64_t{0});
-    end = min(w * stride - lead + size, length);
+    end = min(w * stride - lead + min(size, length + lead), length);
   }
 };
 
@@ -191,6 +191,7 @@ void segment_max_pool1d(const Context& context, const View& values, const Ragged
 }
 void segment_max_pool1d_backward(const Context& context, const View& gradient, const RaggedView& windows, const View& positions,
                                  const RaggedView& ragged, int64_t size, int64_t stride, int64_t lead, const View& result) {
+  cpu::segment::check_windows_have_rows(ragged, windows, size, stride, lead);
   run(context, gradient.dtype, ragged, windows, result,
       [&](auto zero, const auto& rows, const auto& places, cudaStream_t stream) {
         maximum_backward<decltype(zero)><<<blocks_of(result.numel()), 256, 0, stream>>>(
@@ -199,6 +200,7 @@ void segment_max_pool1d_backward(const Context& context, const View& gradient, c
 }
 void segment_window_gather(const Context& context, const View& values, const RaggedView& ragged, const View& positions,
                            const RaggedView& windows, int64_t size, int64_t stride, int64_t lead, const View& result) {
+  cpu::segment::check_windows_have_rows(ragged, windows, size, stride, lead);
   run(context, values.dtype, ragged, windows, result, [&](auto zero, const auto& rows, const auto& places, cudaStream_t stream) {
     gather_windows<decltype(zero)><<<blocks_of(result.numel()), 256, 0, stream>>>(
         {rows, places, size, stride, lead}, Values(values), positions.ptr<const int64_t>(), Values(result), result.numel());
