@@ -118,5 +118,28 @@ TEST(Scatter, RefusesPlacesThatAreNotThere) {
   expect_error([&] { scatter(self, 1, ones({2, 2}), ones({2, 2})); }, "(expected int64 or int32)");
 }
 
+// Indices of many blocks are checked together: each of them, before anything of its block is written.
+TEST(ScatterAdd, ChecksTheIndicesOfEveryBlock) {
+  const Tensor self = random_tensor({600, 5, 8}), src = random_tensor({600, 4, 8});
+  const Tensor index = randint(0, 5, {600, 4, 8});
+  std::vector<double> sums = self.to_vector();
+  const std::vector<double> added = src.to_vector();
+  const std::vector<int64_t> places = index.to_vector<int64_t>();
+  for (size_t i = 0; i < places.size(); ++i) sums[(i / 32 * 5 + static_cast<size_t>(places[i])) * 8 + i % 8] += added[i];
+  const std::vector<double> got = scatter_add(self, 1, index, src).to_vector();
+  for (size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(got[i], sums[i], 1e-12) << i;
+  for (const DType dtype : {DType::int64, DType::int32}) {
+    for (const int64_t block : {0, 1, 31, 32, 33, 599}) {
+      for (const int64_t bad : {-1, 5}) {
+        const Tensor wrong = index.clone();
+        wrong.data<int64_t>()[block * 32 + 17] = bad;
+        const Tensor given = wrong.to(dtype);
+        SCOPED_TRACE(block);
+        expect_error([&] { scatter_add(self, 1, given, src); }, std::to_string(bad));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace deckle
