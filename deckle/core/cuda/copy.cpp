@@ -34,8 +34,8 @@ class Pieces {
  public:
   Pieces(int64_t bytes, size_t limit) : bytes_(bytes), limit_(limit) {}
 
-  /// One that is held from now on; nullptr: all are. `lock` is open while it waits.
-  Piece* take(std::unique_lock<std::mutex>& lock, Device device) {
+  /// One that is held from now on; nullptr: all are, or, unless it `may_wait`, are in use. `lock` is open while it waits.
+  Piece* take(std::unique_lock<std::mutex>& lock, Device device, bool may_wait) {
     Piece* found = passed();
     if (found == nullptr && pieces_.size() < limit_) {
       void* memory = nullptr;
@@ -43,7 +43,7 @@ class Pieces {
       found = &pieces_.emplace_back();
       found->memory = static_cast<char*>(memory);
     }
-    for (size_t tried = 0; found == nullptr && tried < pieces_.size(); ++tried) {
+    for (size_t tried = 0; may_wait && found == nullptr && tried < pieces_.size(); ++tried) {
       Piece& piece = pieces_[turn_++ % pieces_.size()];
       if (piece.held) continue;
       found = &piece;
@@ -113,7 +113,7 @@ class Held {
     Staging& pieces = staging();
     std::unique_lock lock(pieces.mutex);
     try {
-      while ((piece_ = pieces.of(bytes).take(lock, device)) == nullptr && must) pieces.given_back.wait(lock);
+      while ((piece_ = pieces.of(bytes).take(lock, device, must)) == nullptr && must) pieces.given_back.wait(lock);
     } catch (...) {
       pieces.given_back.notify_all();  // the piece that was not to be had is the next one's to try
       throw;

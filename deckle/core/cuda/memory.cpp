@@ -127,7 +127,7 @@ void deallocate(void* memory, int64_t bytes, Device device) noexcept {
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   void* const home = shared.home(memory);
-  if (home == nullptr && is_recorded(memory)) {
+  if (is_recorded(memory) && home != stream(device).handle) {
     shared.stats.in_use -= size;
     try {
       shared.operands[stream(device).handle].emplace_back(memory, size);
@@ -159,11 +159,17 @@ void release_blocks(Device device, Stream stream) {
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   shared.kept.erase(stream.handle);
-  for (const auto& [block, size] : shared.operands[stream.handle]) {
-    pool::give(block, size, device, last_use(block, device).value_or(default_stream(device)));
-    shared.stats.cached -= size;
+  if (const auto operands = shared.operands.find(stream.handle); operands != shared.operands.end()) {
+    for (const auto& [block, size] : operands->second) {
+      if (void* const home = shared.home(block)) {  // another graph's, which writes it
+        shared.free[{home, size}].push_back(block);
+        continue;
+      }
+      pool::give(block, size, device, last_use(block, device).value_or(default_stream(device)));
+      shared.stats.cached -= size;
+    }
+    shared.operands.erase(operands);
   }
-  shared.operands.erase(stream.handle);
   give_back(shared, device,
             [&](void* taker) { return taker == stream.handle ? std::optional(default_stream(device)) : std::nullopt; });
 }

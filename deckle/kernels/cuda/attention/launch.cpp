@@ -24,7 +24,9 @@ int current_device() {
 }  // namespace
 
 void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+  if (error == cudaSuccess) return;
+  cudaGetLastError();  // it is told here, and no later launch's
+  throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
 OnDevice::OnDevice(int device) {

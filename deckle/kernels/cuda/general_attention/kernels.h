@@ -4,6 +4,8 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <limits>
+#include <stdexcept>
 
 #include "deckle/kernels/args/attention.h"
 #include "deckle/kernels/cuda/general_attention/call.h"
@@ -52,6 +54,8 @@ void clear_spare(const Call& call, const AttentionOperands& dx, cudaStream_t str
 /// Heads and their panels are the second dim, or, beyond the 65,535 of that, multiples of all tasks in the first (TaskBlock,
 /// problem.cuh).
 inline dim3 task_grid(int64_t tasks, int64_t others) {
+  if (others > 65535 && tasks * others > std::numeric_limits<int32_t>::max())
+    throw std::runtime_error("attention: more rows times heads than one launch takes");
   return others <= 65535 ? dim3(static_cast<unsigned>(tasks), static_cast<unsigned>(others))
                          : dim3(static_cast<unsigned>(tasks * others));
 }

@@ -124,7 +124,8 @@ void copy(const Context& context, const View& source, const View& target) {
 }
 
 void fill(const Context& context, const Number& value, const View& target) {
-  const bool wide = is_floating(target.dtype) && static_cast<double>(static_cast<float>(value.real)) != value.real;
+  const bool half = target.dtype == DType::bfloat16 || target.dtype == DType::float16;
+  const bool wide = half && static_cast<double>(static_cast<float>(value.real)) != value.real;  // else it would be rounded twice
   pointwise::run(pointwise::kernels_with_integers<SameFormula, 1>(), context, wide ? DType::float64 : exact(target.dtype), {},
                  {&value, 1}, target);
 }

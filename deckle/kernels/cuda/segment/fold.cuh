@@ -4,7 +4,10 @@
 // A block takes a component and 32 columns, thread y the rows y, y + 8, ...; or, of few columns, one column by 256 threads. Parts
 // are merged in the order of the threads: bits depend on the lengths alone. Reads every element once.
 #include <cstdint>
+#include <limits>
+#include <string>
 
+#include "deckle/base/error.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/kernels/cuda/reduce/kinds.cuh"
@@ -79,6 +82,9 @@ template <typename Launch>
 void for_blocks(const Values& values, int64_t components, const Launch& launch) {
   const auto with = [&](auto block) {
     const int64_t columns = (values.inner + block.kColumns - 1) / block.kColumns;
+    if (columns > 65535 && components * columns > std::numeric_limits<int32_t>::max())
+      throw Error(std::to_string(components) + " components of " + std::to_string(values.inner) +
+                  " elements a row are more than one launch takes (expected fewer, or shorter rows)");
     launch(block, columns <= 65535 ? dim3(static_cast<unsigned>(components), static_cast<unsigned>(columns))
                                    : dim3(static_cast<unsigned>(components * columns)));
   };
