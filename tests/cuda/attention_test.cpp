@@ -68,7 +68,8 @@ TEST(CudaAttention, TheGradientOfTheResultMayLieAtAnyAddress) {
       const Pair q({2, 130, 4, dim}), k({2, 200, 2, dim}), v({2, 200, 2, dim}), one({1, 1}), weight({1, 1 + 2 * 130 * 4 * dim});
       const auto loss = [&](const Tensor& head, const Tensor& x, const Tensor& y, const Tensor& z, const Tensor& by) {
         const Tensor out = attention(x, y, z, {.mask = masks::causal(), .soft_cap = soft_cap});
-        return sum(cat({head, view(out, {1, 2 * 130 * 4 * dim})}, 1) * by.detach());  // its gradient begins 2 bytes into that of cat
+        return sum(cat({head, view(out, {1, 2 * 130 * 4 * dim})}, 1) *
+                   by.detach());  // its gradient begins 2 bytes into that of cat
       };
       loss(one.gpu, q.gpu, k.gpu, v.gpu, weight.gpu).backward();
       loss(one.cpu, q.cpu, k.cpu, v.cpu, weight.cpu).backward();
