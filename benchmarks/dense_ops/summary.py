@@ -13,9 +13,10 @@ def waited(microseconds):
 
 
 def stalled(row):
-    """Whether the slower side only waited for the clock: whole ticks, and three times the other's time or more."""
+    """Whether the slower side only waited for the clock: whole ticks, and three times the other's time or more, which is less
+    than a tick."""
     times = row["deckle us"], row["pytorch us"]
-    return waited(max(times)) and max(times) >= 3 * min(times)
+    return waited(max(times)) and max(times) >= 3 * min(times) and min(times) < TICK
 
 
 def mean(rows):

@@ -21,8 +21,8 @@ namespace deckle {
 namespace {
 
 /// The values of an index as int64; shared if they are int64 already.
-Tensor indices_of(const NestedTensor& index) {
-  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, Argument{"index"}, "is {} (expected int64 or int32)",
+Tensor indices_of(const NestedTensor& index, std::string_view argument = "index") {
+  check(index.dtype() == DType::int64 || index.dtype() == DType::int32, Argument{argument}, "is {} (expected int64 or int32)",
         name(index.dtype()));
   return to(index.values(), DType::int64);
 }
@@ -174,12 +174,12 @@ NestedTensor index_put(const NestedTensor& self, const std::vector<NestedTensor>
         indices.size(), nested::ShapeOf{self}, ragged_dims);
   std::vector<Tensor> places;
   for (const NestedTensor& index : indices) {
-    check(index.values().dim() == 1 && index.ragged_dims() == 1, Argument{"index"}, "has shape {} (expected [B, K])",
+    check(index.values().dim() == 1 && index.ragged_dims() == 1, Argument{"indices"}, "has shape {} (expected [B, K])",
           nested::ShapeOf{index});
     check(index.components() == self.components(), "index has {} components, self has {} (expected as many)", index.components(),
           self.components());
     nested::require_same_ragged(index, values, "index", "values");
-    places.push_back(native::on_host(indices_of(index)));
+    places.push_back(native::on_host(indices_of(index, "indices")));
   }
   const RaggedShape& shape = *self.ragged();
   std::vector<int64_t> rows, at(ragged_dims);
