@@ -1,5 +1,7 @@
 // Batches whose lengths lie on the device: what they compute, what they refuse, and a step over them as one graph.
 #include <cmath>
+#include <memory>
+#include <vector>
 
 #include "deckle/core/cuda/counters.h"
 #include "deckle/core/cuda/graph.h"
@@ -388,6 +390,29 @@ TEST(CudaGraph, OperandsThatItFreesAreKept) {
       testing::expect_equal(x, full({1 << 16}, 21, DType::float32));
     }
     for (int i = 0; i < 20; ++i) EXPECT_TRUE(all(others[static_cast<size_t>(i)] == i).item<bool>()) << i;
+  }
+  empty_cache(kGpu);
+  EXPECT_LE(memory_stats(kGpu).in_use + memory_stats(kGpu).cached, before);
+}
+
+TEST(CudaGraph, WhatAnotherMadeIsKeptWhenThatEnds) {
+  NEEDS_CUDA_KERNELS();
+  const int64_t before = memory_stats(kGpu).in_use + memory_stats(kGpu).cached;
+  for (const bool first_ends_first : {true, false}) {
+    const Tensor x = full({1 << 16}, 3, DType::float32, kGpu);
+    Tensor y;
+    auto first = std::make_unique<cuda::Graph>(kGpu, [&] { y = x * 2.0; });
+    first->replay();
+    auto second = std::make_unique<cuda::Graph>(kGpu, [&] { y = y + 1.0; });
+    if (first_ends_first) first.reset();
+    std::vector<Tensor> others;
+    for (int i = 0; i < 20; ++i) others.push_back(full({1 << 16}, i, DType::float32, kGpu));  // perhaps where y was
+    second->replay();
+    testing::expect_equal(y, full({1 << 16}, 7, DType::float32));
+    second.reset();
+    for (int i = 0; i < 20; ++i) others.push_back(full({1 << 16}, i, DType::float32, kGpu));
+    if (first) first->replay();  // writes its own block alone
+    for (int i = 0; i < 40; ++i) EXPECT_TRUE(all(others[static_cast<size_t>(i)] == i % 20).item<bool>()) << i;
   }
   empty_cache(kGpu);
   EXPECT_LE(memory_stats(kGpu).in_use + memory_stats(kGpu).cached, before);
