@@ -113,7 +113,7 @@ void check_writable(const Tensor& target) {
 /// As a double whose last bit says whether digits were cut off, so that what is narrower is rounded once.
 static double rounded_to_odd(int64_t value) {
   const auto magnitude = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-  const int cut = std::max(std::bit_width(magnitude) - std::numeric_limits<double>::digits, 0);
+  const int cut = std::max(static_cast<int>(std::bit_width(magnitude)) - std::numeric_limits<double>::digits, 0);
   const uint64_t kept = magnitude >> cut, odd = kept | static_cast<uint64_t>(kept << cut != magnitude);
   const double result = std::ldexp(static_cast<double>(odd), cut);
   return value < 0 ? -result : result;
