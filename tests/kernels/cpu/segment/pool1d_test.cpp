@@ -71,6 +71,21 @@ std::vector<double> by_loop(const Windows& given, const View& gradient, const Vi
   return result;
 }
 
+void expect_gradient_of_a_loop(const Windows& given, const Buffer& gradient, const Buffer& positions, int64_t width) {
+  const DType dtype = gradient.view.dtype;
+  const Buffer result = poisoned({given.rows.offsets.back(), width}, dtype);
+  kernels::cpu::segment_max_pool1d_backward({}, gradient.view, given.windows.view(), positions.view, given.rows.view(),
+                                            given.size, given.stride, given.lead, result.view);
+  EXPECT_EQ(values(result.view), by_loop(given, gradient.view, positions.view, width)) << name(dtype);
+}
+
+/// As often as not outside of the window or of the sequence, and some by `far`.
+Buffer stray_positions(int64_t count, int64_t width, int64_t far) {
+  Buffer result = testing::random_integers({count, width}, DType::int64, -2, 34);
+  for (int64_t i = 0; i < count * width; i += 5) result.view.ptr<int64_t>()[i] += (i % 3 - 1) * far;
+  return result;
+}
+
 template <typename Body>
 void for_cases(Body body) {
   for (const int64_t width : {1, 3, 16, 37, 1024, 1500}) {
@@ -118,10 +133,7 @@ TEST(MaxPool1d, GradientsGoToTheLargestRows) {
           ASSERT_EQ(where[static_cast<size_t>(at * width + c)], static_cast<double>(first));
         }
       });
-      const Buffer gradient = testing::random_integers({count, width}, dtype, -9, 10), result = poisoned({rows, width}, dtype);
-      kernels::cpu::segment_max_pool1d_backward({}, gradient.view, given.windows.view(), positions.view, given.rows.view(),
-                                                given.size, given.stride, given.lead, result.view);
-      EXPECT_EQ(values(result.view), by_loop(given, gradient.view, positions.view, width)) << name(dtype);
+      expect_gradient_of_a_loop(given, testing::random_integers({count, width}, dtype, -9, 10), positions, width);
     });
   }
 }
@@ -130,24 +142,18 @@ TEST(MaxPool1d, PositionsOutsideOfTheirWindowsGetNothing) {
   // Far ones equal a row in their lower half.
   for (const DType dtype : kTypes) {
     for_cases([dtype](const Windows& given, int64_t width) {
-      const int64_t rows = given.rows.offsets.back(), count = given.windows.offsets.back();
-      const Buffer positions = testing::random_integers({count, width}, DType::int64, -2, 34);
-      for (int64_t i = 0; i < count * width; i += 5) positions.view.ptr<int64_t>()[i] += (i % 3 - 1) * (int64_t{1} << 32);
-      const Buffer gradient = testing::random_integers({count, width}, dtype, 1, 10), result = poisoned({rows, width}, dtype);
-      kernels::cpu::segment_max_pool1d_backward({}, gradient.view, given.windows.view(), positions.view, given.rows.view(),
-                                                given.size, given.stride, given.lead, result.view);
-      EXPECT_EQ(values(result.view), by_loop(given, gradient.view, positions.view, width)) << name(dtype);
+      const int64_t count = given.windows.offsets.back();
+      const Buffer positions = stray_positions(count, width, int64_t{1} << 32);
+      expect_gradient_of_a_loop(given, testing::random_integers({count, width}, dtype, 1, 10), positions, width);
     });
   }
 }
 
-/// As often as not outside of the window, of the sequence or of all memory.
 TEST(MaxPool1d, ElementsAreGatheredFromWindowsAlone) {
   for (const DType dtype : kTypes) {
     for_cases([dtype](const Windows& given, int64_t width) {
       const int64_t rows = given.rows.offsets.back(), count = given.windows.offsets.back();
-      const Buffer positions = testing::random_integers({count, width}, DType::int64, -2, 34);
-      for (int64_t i = 0; i < count * width; i += 5) positions.view.ptr<int64_t>()[i] += (i % 3 - 1) * (int64_t{1} << 50);
+      const Buffer positions = stray_positions(count, width, int64_t{1} << 50);
       const Buffer x = testing::random_normal({rows, width}, dtype), result = poisoned({count, width}, dtype);
       kernels::cpu::segment_window_gather({}, x.view, given.rows.view(), positions.view, given.windows.view(), given.size,
                                           given.stride, given.lead, result.view);
