@@ -14,7 +14,7 @@ help:
 	@echo 'make docs      write the reference site to build/site (open build/site/index.html)'
 	@echo 'make test-docs look at the site with a browser: every link, searches, pictures of pages in build/site-pictures'
 	@echo 'make bench     measure against PyTorch on this machine (fetches it from PyPI)'
-	@echo 'make bench-quick  the same in four minutes, to see where one stands; keeps nothing'
+	@echo 'make bench-quick  short forms of some, to see where one stands; keeps nothing'
 	@echo 'make figures   write the figures of the documentation from benchmarks/results'
 	@echo 'make sanitize  run the tests under the address, undefined-behaviour and thread sanitizers'
 	@echo 'make fuzz      run the fuzz targets of tests/fuzz, a minute each'
