@@ -164,6 +164,15 @@ TEST(Aten, FilesThatCannotBeReadAreProblems) {
             Problems{"nor_this.yaml:1:1: the file cannot be read"});
 }
 
+TEST(Aten, ForeachAloneIsTheNameOfNoListOfOps) {
+  const std::string functions = temporary_path("aten_foreach.yaml");
+  for (const char* name : {"_foreach_", "_foreach__", "_foreach"}) {
+    std::ofstream(functions) << "- func: " << name << "(Tensor(a!)[] self) -> ()\n  variants: function\n";
+    check_files({functions, "functions.yaml"}, own("no_derivatives.yaml"));
+  }
+  std::filesystem::remove(functions);
+}
+
 TEST(Aten, HelpersHaveReadableSignatures) {
   EXPECT_GT(aten::helpers().functions.size(), 150u);
   EXPECT_GT(aten::helpers().methods.size(), 25u);

@@ -1,9 +1,12 @@
 #include "opgen/readers/aten/family.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace opgen::aten {
 namespace {
+
+constexpr std::string_view kForeach = "_foreach_";
 
 std::string base_name(const Function& function) {
   std::string name = function.schema.name;
@@ -61,7 +64,7 @@ bool is_elementwise_of(const Function& list, const Function& element) {
 }
 
 const Function* element_of(const Function& list, const Functions& functions) {
-  const std::string name = base_name(list).substr(std::string("_foreach_").size());
+  const std::string name = base_name(list).substr(kForeach.size());
   const auto candidates = functions.by_name.find(name);
   if (candidates == functions.by_name.end()) return nullptr;
   for (const Function* candidate : candidates->second) {
@@ -72,7 +75,10 @@ const Function* element_of(const Function& list, const Functions& functions) {
 
 }  // namespace
 
-bool is_foreach(const Function& function) { return function.schema.name.rfind("_foreach_", 0) == 0; }
+bool is_foreach(const Function& function) {
+  const std::string& name = function.schema.name;
+  return name.size() > kForeach.size() && name.rfind(kForeach, 0) == 0;  // "_foreach_" alone names no operation
+}
 
 std::vector<const Function*> Family::all() const {
   std::vector<const Function*> members;
