@@ -76,22 +76,38 @@ void AdamW::set_lr(size_t group, double lr) {
 void AdamW::count_on_device(const Tensor& skip) try {
   const NoGrad no_grad;
   check(!parameters_.all().empty(), "no parameters, so no device to count on (expected some)");
-  const std::vector<int64_t> counts = this->counts();
-  std::vector<Tensor> counters;
+  write_counters(by_group(counts()));
+  skip_ = skip;
+} catch (...) {
+  rethrow_from(name_);
+}
+
+std::vector<int64_t> AdamW::by_group(const std::vector<int64_t>& counts) const {
+  std::vector<int64_t> result;
   for (size_t group = 0; group < options_.size(); ++group) {
     const auto first = std::find(groups_.begin(), groups_.end(), group);
     const int64_t steps = first == groups_.end() ? 0 : counts[static_cast<size_t>(first - groups_.begin())];
     for (size_t i = 0; i < counts.size(); ++i)
       check(groups_[i] != group || counts[i] == steps, "parameters of group {} have taken {} and {} steps (expected as many)",
             group, steps, counts[i]);
-    const OnDevice there(parameters_.all()[0].device());
-    counters.push_back(full({2}, options_[group].lr, DType::float64));
-    fill_(slice(counters.back(), 0, 1, 2), static_cast<double>(steps));
+    result.push_back(steps);
+  }
+  return result;
+}
+
+void AdamW::write_counters(const std::vector<int64_t>& steps) {
+  const Device device = parameters_.all()[0].device();
+  std::vector<Tensor> counters = counters_;
+  if (counters.empty() || !(counters[0].device() == device)) {
+    const OnDevice there(device);
+    counters.clear();
+    for (size_t group = 0; group < steps.size(); ++group) counters.push_back(zeros({2}, DType::float64));
+  }
+  for (size_t group = 0; group < steps.size(); ++group) {
+    fill_(slice(counters[group], 0, 0, 1), options_[group].lr);
+    fill_(slice(counters[group], 0, 1, 2), static_cast<double>(steps[group]));
   }
   counters_ = std::move(counters);
-  skip_ = skip;
-} catch (...) {
-  rethrow_from(name_);
 }
 
 void AdamW::step() try {
@@ -153,13 +169,11 @@ void AdamW::load_state(const State& state) try {
   for (const int64_t step : steps) check(step >= 0, "the state \"steps\" has the count {} (expected 0 or more)", step);
   const std::vector<Tensor> averages = find_state(state, "average", averages_);
   const std::vector<Tensor> squares = find_state(state, "square", squares_);
+  const std::vector<int64_t> on_device = counters_.empty() ? steps : by_group(steps);
   copy_state(averages_, averages);
   copy_state(squares_, squares);
   steps_ = steps;
-  if (!counters_.empty()) {
-    counters_.clear();
-    count_on_device(skip_);
-  }
+  if (!counters_.empty()) write_counters(on_device);
 } catch (...) {
   rethrow_from(name_);
 }

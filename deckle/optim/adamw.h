@@ -31,7 +31,8 @@ class AdamW {
 
   /// From now on learning rates and counts lie where the parameters are, so that a step may be part of a cuda::Graph: set_lr
   /// writes there, and a step where the bool `skip`, of one element there, is set changes nothing. Each step all parameters must
-  /// have a gradient, and those of a group the same count. state() waits for the device.
+  /// have a gradient, and those of a group the same count. state() waits for the device. A graph that was recorded goes on from
+  /// what load_state, or another call of this, sets.
   void count_on_device(const Tensor& skip = {});
 
   /// The step counts and both averages, which share memory with the optimizer.
@@ -51,6 +52,10 @@ class AdamW {
   void step_group(size_t group, int64_t step, const std::vector<size_t>& indices);
   /// Steps that each parameter has taken.
   std::vector<int64_t> counts() const;
+  /// Of each group; throws where those of its parameters differ.
+  std::vector<int64_t> by_group(const std::vector<int64_t>& counts) const;
+  /// Sets rates and counts on the device, in place: a graph that was recorded goes on with them.
+  void write_counters(const std::vector<int64_t>& steps);
 
   const char* name_;  // for messages
   ParameterList parameters_;

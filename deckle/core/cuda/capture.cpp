@@ -4,6 +4,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/stream.h"
 #include "deckle/core/cuda/uses.h"
 #include "deckle/core/generator.h"
 
@@ -16,9 +17,9 @@ thread_local Recording* current = nullptr;  // null: none
 
 bool capturing() { return current != nullptr; }
 
-void record_use(const void* memory) { current->blocks.insert(memory); }
-
-bool is_recorded(const void* memory) { return capturing() && current->blocks.contains(memory); }
+void record_use(const void* memory, Device device) {
+  if (current->blocks.insert(memory).second) hold_block(memory, device, stream(device));
+}
 
 void record_free(const void* memory) {
   if (capturing()) current->blocks.erase(memory);

@@ -40,9 +40,8 @@ struct Recording {
   std::unordered_set<const void*> blocks;
 };
 
-/// A kernel that this thread records uses a block; whether one does.
-void record_use(const void* memory);
-bool is_recorded(const void* memory);
+/// A kernel that this thread records uses a block.
+void record_use(const void* memory, Device device);
 /// A block of the graph's own was freed while this thread recorded, or one that it does not use.
 void record_free(const void* memory);
 
@@ -62,9 +61,10 @@ class Capturing {
 };
 
 /// Blocks that are taken for this stream while it is recorded belong to its graph: when they are freed they serve nobody else.
-/// Operands that are freed while it is recorded serve nobody at all: each replay reads them. Ends with the graph; those that
-/// tensors still have are ordinary ones from then on.
+/// Others that its kernels use (hold_block) serve nobody at all once they are freed, by whatever thread: each replay reads them.
+/// Ends with the graph; those that tensors still have are ordinary ones from then on.
 void keep_blocks(Device device, Stream stream);
+void hold_block(const void* memory, Device device, Stream stream);
 void release_blocks(Device device, Stream stream);
 
 }  // namespace deckle::cuda

@@ -18,11 +18,11 @@ bool capturing();
 ///     cuda::Graph graph(gpu, step);             // `step` is called, and nothing runs
 ///     graph.replay();                           // everything runs, on what its operands hold now
 ///
-/// Operands are read where they were, and must live as long (those that `work` frees, the graph keeps); results are written where
-/// they were, in memory that the graph keeps. So a batch is copied into tensors that stay, and its shapes stay: batches of
-/// changing lengths have a RaggedCapacity. Random numbers go on with each replay, as without a graph: generators that are drawn
-/// from live as long, too. What the host would have to wait for, uploads, other streams, devices and graphs, and random numbers
-/// on the host are refused while it is recorded. A fake device calls `work` again in place of a replay.
+/// Operands are read where they were: the memory of those that are freed serves nobody else while the graph lives. Results are
+/// written where they were, in memory that the graph keeps. So a batch is copied into tensors that stay, and its shapes stay:
+/// batches of changing lengths have a RaggedCapacity. Random numbers go on with each replay, as without a graph: generators that
+/// are drawn from live as long, too. What the host would have to wait for, uploads, other streams, devices and graphs, and random
+/// numbers on the host are refused while it is recorded. A fake device calls `work` again in place of a replay.
 class Graph {
  public:
   Graph(Device device, const std::function<void()>& work);

@@ -38,14 +38,23 @@ int64_t round_up(int64_t bytes) {
 struct Cache {
   std::mutex mutex;
   std::map<std::pair<void*, int64_t>, std::vector<void*>> free;                // by stream and rounded size
-  std::unordered_map<void*, std::unordered_set<void*>> kept;                   // of each recorded stream its blocks
-  std::unordered_map<void*, std::vector<std::pair<void*, int64_t>>> operands;  // and those freed meanwhile, with their sizes
+  std::unordered_map<void*, std::unordered_set<void*>> kept;                   // of each recorded stream its blocks,
+  std::unordered_map<void*, std::unordered_set<const void*>> held;             // those that its kernels use, wherever from,
+  std::unordered_map<void*, std::vector<std::pair<void*, int64_t>>> operands;  // and which of them were freed, with their sizes
   MemoryStats stats;
 
   /// The recorded stream that a block belongs to; null: none.
   void* home(void* block) const {
     for (const auto& [stream, blocks] : kept) {
       if (blocks.contains(block)) return stream;
+    }
+    return nullptr;
+  }
+
+  /// A recorded stream whose kernels use a block that belongs to another or to none; null: none.
+  void* holder(const void* block, const void* home) const {
+    for (const auto& [stream, blocks] : held) {
+      if (stream != home && blocks.contains(block)) return stream;
     }
     return nullptr;
   }
@@ -127,16 +136,19 @@ void deallocate(void* memory, int64_t bytes, Device device) noexcept {
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   void* const home = shared.home(memory);
-  if (is_recorded(memory) && home != stream(device).handle) {
+  if (void* const holder = shared.holder(memory, home)) {
     shared.stats.in_use -= size;
     try {
-      shared.operands[stream(device).handle].emplace_back(memory, size);
+      shared.operands[holder].emplace_back(memory, size);
       shared.stats.cached += size;
     } catch (...) {  // then it is lost, as the graph must not be
     }
     return;
   }
-  record_free(memory);
+  if (capturing()) {  // scratch of the graph, which needs no order with others
+    record_free(memory);
+    if (const auto own = shared.held.find(home); own != shared.held.end()) own->second.erase(memory);
+  }
   const std::optional<Stream> last = home != nullptr ? Stream{home} : last_use(memory, device);
   shared.stats.in_use -= size;
   if (!last) return;
@@ -155,13 +167,25 @@ void keep_blocks(Device device, Stream stream) {
   shared.kept[stream.handle];
 }
 
+void hold_block(const void* memory, Device device, Stream stream) {
+  Cache& shared = cache(device);
+  const std::lock_guard lock(shared.mutex);
+  shared.held[stream.handle].insert(memory);
+}
+
 void release_blocks(Device device, Stream stream) {
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   shared.kept.erase(stream.handle);
+  shared.held.erase(stream.handle);
   if (const auto operands = shared.operands.find(stream.handle); operands != shared.operands.end()) {
     for (const auto& [block, size] : operands->second) {
-      if (void* const home = shared.home(block)) {  // another graph's, which writes it
+      void* const home = shared.home(block);
+      if (void* const holder = shared.holder(block, home)) {
+        shared.operands[holder].emplace_back(block, size);
+        continue;
+      }
+      if (home != nullptr) {  // another graph's, which writes it
         shared.free[{home, size}].push_back(block);
         continue;
       }

@@ -68,7 +68,7 @@ void use(const void* memory, Device device) {
     return;
   if (capturing()) {
     refuse_other_device(device);
-    return record_use(memory);
+    return record_use(memory, device);
   }
   if (!has_streams()) return;
   const Stream now = stream(device);

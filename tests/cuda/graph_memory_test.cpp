@@ -1,0 +1,156 @@
+// What a graph keeps: blocks that its replays read or write serve nobody else while it lives, whoever frees them.
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "deckle/core/cuda/counters.h"
+#include "deckle/core/cuda/graph.h"
+#include "deckle/core/tensor_impl.h"
+#include "deckle/deckle.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+
+namespace deckle {
+namespace {
+
+const Device kGpu = Device::cuda();
+constexpr int64_t kSize = 1 << 16;
+
+/// Whether one of some new tensors of `size` floats, all alive at once, lies where `block` was.
+bool is_given_out(const void* block, int64_t size = kSize) {
+  std::vector<Tensor> others;
+  for (int i = 0; i < 20; ++i) others.push_back(full({size}, i, DType::float32, kGpu));
+  return std::any_of(others.begin(), others.end(), [&](const Tensor& other) { return address(other) == block; });
+}
+
+int64_t memory_held() {
+  empty_cache(kGpu);
+  return memory_stats(kGpu).in_use + memory_stats(kGpu).cached;
+}
+
+TEST(CudaGraphMemory, AnOperandThatIsFreedAfterTheRecordingServesNobodyElse) {
+  NEEDS_GPU();
+  const int64_t before = memory_held();
+  {
+    Tensor x = full({kSize}, 3, DType::float32, kGpu), y;
+    const void* const block = address(x);
+    const cuda::Graph graph(kGpu, [&] { y = x * 2; });
+    x = Tensor();
+    EXPECT_FALSE(is_given_out(block));
+    if (!cuda::fake()) {  // which would call the function again
+      graph.replay();
+      testing::expect_equal(y, full({kSize}, 6, DType::float32));
+    }
+  }
+  EXPECT_LE(memory_held(), before) << "with the graph its operands go back";
+}
+
+TEST(CudaGraphMemory, AnOperandThatAnotherThreadFreesMeanwhileServesNobodyElse) {
+  NEEDS_GPU();
+  Tensor x = full({kSize}, 3, DType::float32, kGpu), y;
+  const void* const block = address(x);
+  const cuda::Graph graph(kGpu, [&] {
+    y = x * 2;
+    std::thread([&] { x = Tensor(); }).join();
+  });
+  EXPECT_FALSE(is_given_out(block));
+  if (cuda::fake()) return;
+  graph.replay();
+  testing::expect_equal(y, full({kSize}, 6, DType::float32));
+}
+
+TEST(CudaGraphMemory, WhatAnotherGraphMadeIsKeptWhenItIsFreedAndThatEnds) {
+  NEEDS_GPU();
+  const int64_t before = memory_held();
+  for (const bool freed_first : {true, false}) {
+    const Tensor x = full({kSize}, 3, DType::float32, kGpu);
+    Tensor y, z, third_result;
+    auto first = std::make_unique<cuda::Graph>(kGpu, [&] { y = x * 2; });
+    first->replay();
+    const void* const block = address(y);
+    auto second = std::make_unique<cuda::Graph>(kGpu, [&] { z = y + 1; });
+    auto third = std::make_unique<cuda::Graph>(kGpu, [&] { third_result = y - 1; });
+    if (freed_first) y = Tensor();
+    first.reset();
+    y = Tensor();
+    EXPECT_FALSE(is_given_out(block));
+    if (!cuda::fake()) {
+      second->replay();
+      testing::expect_equal(z, full({kSize}, 7, DType::float32));
+    }
+    second.reset();
+    EXPECT_FALSE(is_given_out(block)) << "the third reads it";
+    if (!cuda::fake()) {
+      third->replay();
+      testing::expect_equal(third_result, full({kSize}, 5, DType::float32));
+    }
+    third.reset();
+  }
+  EXPECT_LE(memory_held(), before);
+}
+
+TEST(CudaGraphMemory, AnglesThatALongerTextReplacesAreKept) {
+  NEEDS_GPU();
+  const nn::Rotary rotary(16);
+  const Tensor x = randn({1, 8, 2, 16}).to(kGpu);
+  nn::RotaryAngles angles = rotary.angles(x, DType::float32);
+  const void *const cosines = address(angles.cosines), *const sines = address(angles.sines);
+  constexpr int64_t kTable = 256 * 8;  // elements of a first table
+  Tensor y;
+  const cuda::Graph graph(kGpu, [&] { y = nn::rotate(x, angles); });
+  graph.replay();
+  const Tensor expected = y.clone();
+  const nn::RotaryAngles longer = rotary.angles(zeros({1, 5000, 2, 16}, DType::float32, kGpu), DType::float32);
+  angles = {};
+  EXPECT_FALSE(is_given_out(cosines, kTable) || is_given_out(sines, kTable));
+  if (cuda::fake()) return;
+  graph.replay();
+  testing::expect_equal(y, expected);
+}
+
+TEST(CudaGraphMemory, CountersOfAdamWStayWhereAGraphHasThem) {
+  NEEDS_GPU();
+  const Tensor x = ones({3}, DType::float32, kGpu).requires_grad_(), twin = ones({3}, DType::float32, kGpu).requires_grad_();
+  optim::AdamW optimizer({x}, {.lr = 0.1}), expected({twin}, {.lr = 0.1});
+  for (const Tensor& each : {x, twin}) deckle::sum(each * 2).backward();
+  optimizer.count_on_device();
+  optimizer.step(), expected.step();
+  const optim::State after_one = optimizer.state();
+  optim::State saved;
+  for (const auto& [name, tensor] : after_one) saved.emplace(name, tensor.clone());
+  const cuda::Graph graph(kGpu, [&] { optimizer.step(); });
+  graph.replay(), graph.replay();
+  EXPECT_EQ(optimizer.state().at("steps").to_vector(), std::vector<double>{3});
+  optimizer.state();
+  empty_cache(kGpu);
+  const int64_t blocks = cuda::counters(kGpu).blocks;
+  optimizer.load_state(saved), optimizer.count_on_device();
+  EXPECT_EQ(cuda::counters(kGpu).blocks, blocks) << "a replay, other than on a fake device, knows the old ones alone";
+  x.detach().copy_(twin.detach());
+  graph.replay(), expected.step();
+  EXPECT_EQ(optimizer.state().at("steps").to_vector(), std::vector<double>{2});
+  testing::expect_close(x.detach(), twin.detach().to(Device()), 1e-6, 1e-6);
+}
+
+TEST(CudaGraphMemory, AStateThatAdamWRefusesChangesNothing) {
+  NEEDS_GPU();
+  const Tensor x = ones({3}, DType::float32, kGpu).requires_grad_(), y = ones({2}, DType::float32, kGpu).requires_grad_();
+  optim::AdamW optimizer({x, y}, {.lr = 0.1});
+  for (const Tensor& each : {x, y}) deckle::sum(each * 2).backward();
+  optimizer.count_on_device();
+  optimizer.step();
+  optim::State state;
+  for (const auto& [name, tensor] : optimizer.state()) state.emplace(name, tensor.clone() * 3);
+  state.at("steps") = tensor<int64_t>({4, 5});
+  testing::expect_error([&] { optimizer.load_state(state); },
+                        "parameters of group 0 have taken 4 and 5 steps (expected as many)");
+  const optim::State after = optimizer.state();
+  EXPECT_EQ(after.at("steps").to_vector(), (std::vector<double>{1, 1}));
+  EXPECT_NE(after.at("average.0").to_vector(), state.at("average.0").to_vector());
+  optimizer.step();
+  EXPECT_EQ(optimizer.state().at("steps").to_vector(), (std::vector<double>{2, 2}));
+}
+
+}  // namespace
+}  // namespace deckle
