@@ -151,6 +151,8 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
                    std::initializer_list<Scalar> numbers) {
   const Operands operands(inputs.begin(), inputs.size());
   require_defined(operands);
+  const Device device = device_of(operands);
+  if (!(out.device() == device)) dispatch::common_device({out, operands[0].values()});
   const DType working = working_dtype(op, operands, numbers), result = op.result.value_or(working);
   const Dims sizes = broadcast_of(operands);
   check(out.sizes() == sizes, "the tensor to write into has shape {} (expected {}, that of the result)", out.sizes(), sizes);
@@ -165,7 +167,7 @@ void pointwise_out(const Pointwise& op, const Tensor& out, std::initializer_list
     apart.push_back(operand.repeats() ? repeated_below(operand) : shifted ? native::clone(operand.values()) : operand.values());
   }
   const std::vector<RowOperand> moved(apart.begin(), apart.end());
-  run(op, working, device_of(moved), moved, numbers, out);
+  run(op, working, device, moved, numbers, out);
 }
 
 RepeatedRows repeat_by(const Tensor& rows, const Ragged& ragged) {

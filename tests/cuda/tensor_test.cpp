@@ -75,6 +75,19 @@ TEST(CudaTensor, OperandsOnTwoDevicesAreRefused) {
   testing::expect_error([&] { mm(ones({2, 2}), ones({2, 2}).to(kGpu)); }, "mm: operands on cpu and cuda:0 (expected");
 }
 
+TEST(CudaTensor, AResultOnAnotherDeviceIsRefused) {
+  NEEDS_GPU();
+  const Tensor x = ones({3}), y = x.to(kGpu);
+  testing::expect_error([&] { silu_out(x, y); }, "silu_out: operands on cpu and cuda:0 (expected one device");
+  testing::expect_error([&] { silu_out(y, x); }, "silu_out: operands on cuda:0 and cpu (expected one device");
+  testing::expect_error([&] { add_out(y, x, x); }, "add_out: operands on cuda:0 and cpu");
+  const Tensor whole = tensor<int64_t>({1, 2});  // which floor leaves as they are
+  testing::expect_error([&] { floor_out(whole.to(kGpu), whole); }, "floor_out: operands on cuda:0 and cpu");
+  testing::expect_equal(x, ones({3}));
+  testing::expect_equal(y, ones({3}));
+  testing::expect_equal(silu_out(empty({3}, DType::float32, kGpu), y), silu(y));
+}
+
 TEST(CudaTensor, FactoriesTakeADevice) {
   NEEDS_GPU();
   for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32,
