@@ -60,6 +60,7 @@ void check_row(const Tensor& row, const char* name, const Tensor& self) {
 
 std::tuple<Tensor, Tensor> add_layer_norm(const Tensor& self, const Tensor& other, const Tensor& other_bias, const Tensor& weight,
                                           const Tensor& bias, double eps) {
+  dispatch::common_device({self, other, other_bias, weight, bias});
   check(self.dim() >= 1 && self.sizes() == other.sizes() && self.dtype() == other.dtype() && is_floating(self.dtype()),
         "self is {} {}, other {} {} (expected one floating dtype and shape, with a last dim to normalise)", self.dtype(),
         self.sizes(), other.dtype(), other.sizes());
@@ -84,6 +85,7 @@ std::tuple<Tensor, Tensor> add_layer_norm(const Tensor& self, const Tensor& othe
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> add_layer_norm_backward(const Tensor& gradient, const Tensor& carried,
                                                                    const Tensor& sum, const Tensor& weight, double eps) {
+  dispatch::common_device({gradient, carried, sum, weight});
   const Tensor g = native::contiguous(gradient), c = native::contiguous(carried), x = native::contiguous(sum);
   const Tensor w = weight.defined() ? native::contiguous(weight) : Tensor();
   const DType of_parameters = w.defined() ? w.dtype() : x.dtype();
@@ -99,6 +101,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> add_layer_norm_backward(const Tensor&
 }
 
 Tensor bias_gelu(const Tensor& self, const Tensor& bias) {
+  dispatch::common_device({self, bias});
   check_row(bias, "bias", self);
   check(self.dtype() == bias.dtype() && is_floating(self.dtype()), "self is {}, bias is {} (expected one floating dtype)",
         self.dtype(), bias.dtype());
@@ -108,6 +111,7 @@ Tensor bias_gelu(const Tensor& self, const Tensor& bias) {
 }
 
 std::tuple<Tensor, Tensor> bias_gelu_backward(const Tensor& gradient, const Tensor& self, const Tensor& bias) {
+  dispatch::common_device({gradient, self, bias});
   const Tensor g = native::contiguous(gradient), x = native::contiguous(self), b = native::contiguous(bias);
   const Tensor of_self = empty(x.sizes(), x.dtype(), x.device()), of_bias = empty({x.size(-1)}, x.dtype(), x.device());
   if (in_one_pass(DECKLE_CUDA_KERNEL(bias_gelu_backward), g, x, b, of_self, of_bias)) return {of_self, of_bias};

@@ -88,6 +88,20 @@ TEST(CudaTensor, AResultOnAnotherDeviceIsRefused) {
   testing::expect_equal(silu_out(empty({3}, DType::float32, kGpu), y), silu(y));
 }
 
+TEST(CudaTensor, OperandsOfFusedOpsOnTwoDevicesAreRefused) {
+  NEEDS_GPU();
+  const Tensor here = ones({2, 3}), there = here.to(kGpu), row = ones({3}), row_there = row.to(kGpu);
+  const std::string refused = "operands on cuda:0 and cpu (expected one device";
+  testing::expect_error([&] { add_layer_norm(there, here, {}, {}, {}, 1e-5); }, "add_layer_norm: " + refused);
+  testing::expect_error([&] { add_layer_norm(there, there, row, {}, {}, 1e-5); }, refused);
+  testing::expect_error([&] { add_layer_norm(there, there, {}, row, {}, 1e-5); }, refused);
+  testing::expect_error([&] { add_layer_norm(there, there, row_there, row_there, row, 1e-5); }, refused);
+  testing::expect_error([&] { add_layer_norm_backward(there, here, there, {}, 1e-5); }, refused);
+  testing::expect_error([&] { add_layer_norm_backward(there, there, there, row, 1e-5); }, refused);
+  testing::expect_error([&] { bias_gelu(there, row); }, "bias_gelu: " + refused);
+  testing::expect_error([&] { bias_gelu_backward(there, there, row); }, refused);
+}
+
 TEST(CudaTensor, FactoriesTakeADevice) {
   NEEDS_GPU();
   for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16, DType::int64, DType::int32,
