@@ -81,6 +81,7 @@ void check_alike(const std::vector<TensorList>& lists, size_t written) {
       const Tensor& tensor = lists[j][i];
       const Tensor& first = lists[0][i];
       check(tensor.defined(), "tensor {} of list {} is undefined (expected a tensor)", i, j);
+      if (!(tensor.device() == lists[0][0].device())) dispatch::common_device({lists[0][0], tensor});
       if (j < written) native::check_writable(tensor);
       check(is_floating(tensor.dtype()), "tensor {} of list {} is {} (expected a floating dtype)", i, j, name(tensor.dtype()));
       check(tensor.sizes() == first.sizes() && tensor.dtype() == first.dtype(),

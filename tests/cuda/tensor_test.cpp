@@ -51,6 +51,15 @@ TEST(CudaTensor, ListsAndGradientsOfTwoDevicesAreRefused) {
                         "foreach_add_: operands on cuda:0 and cpu (expected one device: x.to(Device::cuda(0)))");
   testing::expect_error([&] { foreach_sgd_({there}, {here}, 0.1, 0); }, "operands on cuda:0 and cpu");
   testing::expect_error([&] { foreach_dot({there}, {here}); }, "operands on cuda:0 and cpu");
+  // Those that write copies, below autograd.
+  const std::string refused = "operands on cuda:0 and cpu (expected one device";
+  testing::expect_error([&] { foreach_add({there}, {here}, 1); }, refused);
+  testing::expect_error([&] { foreach_add({there, here}, {there, here}, 1); }, refused);
+  testing::expect_error([&] { foreach_mul({there}, {here}); }, refused);
+  testing::expect_error([&] { foreach_addcmul({there}, {there}, {here}, 1); }, refused);
+  testing::expect_error([&] { foreach_addcdiv({there}, {here}, {there}, 1); }, refused);
+  testing::expect_error([&] { foreach_scale({there, here}, 2); }, refused);
+  testing::expect_error([&] { foreach_sqrt({there, here}); }, refused);
   testing::expect_error([&] { v.set_grad(here); },
                         "set_grad: a gradient on cpu for a tensor on cuda:0 (expected the same device)");
   testing::expect_error([&] { (v * 2).backward(here); }, "a gradient on cpu for an output on cuda:0 (expected the same device)");
