@@ -6,12 +6,14 @@
 #include <vector>
 
 #include "deckle/autograd/backward.h"
+#include "deckle/autograd/forward_mode.h"
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/core/factory_device.h"
 #include "deckle/core/from_data.h"
 #include "deckle/core/ragged_room.h"
 #include "deckle/core/rethrow.h"
+#include "deckle/core/tensor_impl.h"
 #include "deckle/ops/generated/bitwise.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
@@ -81,14 +83,42 @@ int64_t longest(const Ragged& ragged) {
 RowPlaces row_places(const RaggedCapacity& capacity) { return row_places(capacity.ragged()); }
 
 namespace nested {
+namespace {
+
+/// Whether nobody sees this gradient's memory but the pass that brought it to a hook, which holds it once.
+bool may_be_written(const Tensor& gradient) {
+  const TensorImpl& impl = *gradient.impl();
+  return gradient.shared_impl().use_count() == 1 && impl.storage.use_count() == 1 && impl.meta == nullptr &&
+         impl.storage->bytes() == gradient.nbytes() && gradient.is_contiguous();
+}
+
+/// A copy with spare rows of zero, by an op that has derivatives.
+Tensor cleared(const Tensor& values, const RaggedRoom& room) {
+  Tensor used;
+  {
+    const NoGrad no_grad;
+    const OnDevice there(room.offsets.device());
+    Dims sizes(static_cast<size_t>(values.dim()), 1);
+    sizes[0] = room.rows;
+    used =
+        reshape(lt(arange(0, room.rows, 1, DType::int64), slice(room.offsets, 0, room.components, room.components + 1)), sizes);
+  }
+  return where(used, values, 0);
+}
+
+}  // namespace
 
 void keep_spare_rows_clear(const Tensor& values, const Ragged& ragged) {
-  native::clear_spare_rows(values, *ragged->room());
+  const RaggedRoom& room = *ragged->room();
+  native::clear_spare_rows(values, room);
+  for (const autograd::Level level : autograd::tangent_levels(values))
+    autograd::update_tangent(values, level, cleared(autograd::tangent(values, level), room));
   if (!values.requires_grad()) return;
   register_hook(values, [ragged](const Tensor& gradient) {
-    // Where rows share their memory, or it is another's view, in memory of its own.
-    const Tensor own = contiguous(gradient);
-    native::clear_spare_rows(own, *ragged->room());
+    const RaggedRoom& room = *ragged->room();
+    if (grad_enabled() || !autograd::tangent_levels(gradient).empty()) return cleared(gradient, room);
+    const Tensor own = may_be_written(gradient) ? gradient : clone(gradient);
+    native::clear_spare_rows(own, room);
     return own;
   });
 }

@@ -62,7 +62,8 @@ namespace nested {
 /// Whether the lengths are known on the device alone.
 inline bool on_device_alone(const Ragged& ragged) { return ragged.defined() && ragged->room() != nullptr; }
 
-/// What NestedTensor does to values in a room: spare rows are zero from here on, and their gradient is.
+/// What NestedTensor does to values in a room: spare rows are zero from here on, and so are those of
+/// their gradient and of their tangents.
 void keep_spare_rows_clear(const Tensor& values, const Ragged& ragged);
 
 }  // namespace nested

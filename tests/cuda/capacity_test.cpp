@@ -131,6 +131,53 @@ TEST(CudaCapacity, SpareRowsAreZeroForwardAndBackward) {
   testing::expect_equal(slice(values.grad(), 0, 7, 10), zeros({3, 4}, DType::float32, kGpu));
 }
 
+TEST(CudaCapacity, GradientsThatOthersShareKeepTheirSpareRows) {
+  NEEDS_GPU();
+  RaggedCapacity room({.components = 2, .rows = 4, .longest = 4}, kGpu);
+  room.set_lengths(Lengths{2});
+  const Tensor clear = tensor({1.0f, 1.0f, 0.0f, 0.0f}).reshape({4, 1}).to(kGpu), c = rand({4, 1}).to(kGpu) + 1;
+  for (const bool dense_first : {true, false}) {  // the sum's gradient reaches both
+    const Tensor w = ones({4, 1}, DType::float32, kGpu).requires_grad_(), u = ones({4, 1}, DType::float32, kGpu).requires_grad_();
+    const Tensor z = dense_first ? w * 2 : Tensor(), h = u * 3, later = dense_first ? z : w * 2;
+    const NestedTensor n(h, room.ragged());
+    deckle::sum((n.values() + later) * c).backward();
+    testing::expect_equal(w.grad(), c * 2);
+    testing::expect_equal(u.grad(), c * clear * 3);
+  }
+  const Tensor u = ones({4, 1}, DType::float32, kGpu).requires_grad_(), given = ones({4, 1}, DType::float32, kGpu);
+  NestedTensor(u * 3, room.ragged()).values().backward(given);
+  testing::expect_equal(given, ones({4, 1}));
+  testing::expect_equal(u.grad(), clear * 3);
+}
+
+TEST(CudaCapacity, SpareRowsAreZeroInSecondDerivativesAndTangents) {
+  NEEDS_GPU();
+  RaggedCapacity room({.components = 2, .rows = 4, .longest = 4}, kGpu);
+  room.set_lengths(Lengths{2});
+  const Tensor clear = tensor({1.0f, 1.0f, 0.0f, 0.0f}).reshape({4, 1}).to(kGpu);
+  const auto leaf = [&] { return (rand({4, 1}).to(kGpu) + 1).detach().requires_grad_(); };
+  const Tensor u = leaf(), c = leaf(), w = leaf().detach();
+  // d/du sum(n c) = 3 c, of which the spare rows are zero; so they are in its derivative by c.
+  const NestedTensor n(u * 3, room.ragged());
+  const Tensor first = grad({deckle::sum(n.values() * c)}, {u}, {.create_graph = true})[0];
+  testing::expect_equal(first, c.detach() * clear * 3);
+  testing::expect_equal(grad({deckle::sum(first * w)}, {c})[0], w * clear * 3);
+
+  const auto cubes = [&](const Tensor& x) {
+    const NestedTensor rows(x * x * x, room.ragged());
+    return rows.values() + 0.0;
+  };
+  const Tensor x = leaf().detach(), direction = leaf().detach();
+  const auto [value, tangent] = jvp([&](const Tensor& at) { return cubes(at); }, x, direction);
+  testing::expect_equal(value, x * x * x * clear);
+  testing::expect_close(tangent, x * x * direction * clear * 3, 1e-6, 1e-6);
+  // Forward over reverse: sum(3 x^2) of the rows that there are.
+  const auto squares = [&](const Tensor& at) { return deckle::sum(NestedTensor(at * 3, room.ragged()).values() * at); };
+  const auto [gradient, product] = hvp(squares, x, direction);
+  testing::expect_close(gradient, x * clear * 6, 1e-6, 1e-6);
+  testing::expect_close(product, direction * clear * 6, 1e-6, 1e-6);
+}
+
 TEST(CudaCapacity, PlacesOfRows) {
   NEEDS_GPU();
   RaggedCapacity room({.components = 4, .rows = 9, .longest = 5}, kGpu);
