@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "deckle/kernels/cuda/attention/backward.h"
+#include "deckle/kernels/cuda/attention/backward_pass.h"
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/forward.h"
 #include "deckle/kernels/cuda/attention/forward_lists.h"
@@ -350,6 +351,22 @@ TEST(AttentionHost, AsksForMemoryOfABiasOnlyWhereItsGradientIsASum) {
   a.grad_bias.sequence_stride = 0;
   EXPECT_GE(attention_backward_workspace_bytes(a), alone + 2 * 4 * rows);
   EXPECT_LE(attention_backward_workspace_bytes(a), alone + 2 * 4 * rows + 256);
+}
+
+// A nested batch of equal lengths counts as dense, and its bias may be larger than they are: NaN there is nobody's.
+TEST(AttentionHost, TheCopyEngineSeesOfABiasWhatRowsAndKeysReach) {
+  CudaAttentionProblem p = problem(128, 128).problem;
+  p.bias = {.data = p.q.data, .head_stride = 128 * 136, .row_stride = 136, .column_stride = 1, .rows = 128, .columns = 136};
+  for (const auto& [rows, keys] : {std::pair(100, 60), {128, 136}, {1, 136}}) {
+    p.sizes.query_rows = rows, p.sizes.key_rows = keys;
+    const tile::TensorMapShape shape = plane_shape(p.sizes, p.bias);
+    EXPECT_EQ(shape.rows, rows);
+    EXPECT_EQ(shape.columns, keys);
+    EXPECT_EQ(shape.row_stride, 136);
+    EXPECT_EQ(shape.heads, 4);
+    EXPECT_EQ(shape.batch, 1);
+    EXPECT_FALSE(shape.ragged);
+  }
 }
 
 // Whatever the mean length, each sequence goes to the kernel for its own.

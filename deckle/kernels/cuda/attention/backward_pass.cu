@@ -190,10 +190,7 @@ class Pass {
       common_.walks = tile_walks(problem_, Side::keys, plan_.owner_of_keys().owned_rows, plan_.unit, memory<void>(plan_.walks));
     if (problem_.bias.data == nullptr || sizes_.query_rows == 0 || sizes_.key_rows == 0) return;
     const auto map_of = [&](const CudaAttentionPlane& plane) {
-      return tile::make_tensor_map(
-          {plane.data, plane.sequence_stride, plane.row_stride, plane.head_stride, plane.sequence_stride != 0 ? sizes_.batch : 1,
-           plane.rows, plane.head_stride != 0 ? sizes_.heads : 1, plane.columns, false},
-          plan_.kernels.all_gradients.walked_rows);
+      return tile::make_tensor_map(plane_shape(sizes_, plane), plan_.kernels.all_gradients.walked_rows);
     };
     common_.bias = map_of(problem_.bias);
     common_.bias_has_heads = problem_.bias.head_stride != 0;
@@ -373,6 +370,18 @@ bool sums_bias_gradient(const AttentionBackward& arguments) {
   const AttentionSizes& sizes = arguments.problem.sizes;
   return gradient.data != nullptr &&
          ((gradient.sequence_stride == 0 && sizes.batch != 1) || (gradient.head_stride == 0 && sizes.heads != 1));
+}
+
+tile::TensorMapShape plane_shape(const AttentionSizes& sizes, const CudaAttentionPlane& plane) {
+  return {plane.data,
+          plane.sequence_stride,
+          plane.row_stride,
+          plane.head_stride,
+          plane.sequence_stride != 0 ? sizes.batch : 1,
+          std::min<int64_t>(plane.rows, sizes.query_rows),
+          plane.head_stride != 0 ? sizes.heads : 1,
+          std::min<int64_t>(plane.columns, sizes.key_rows),
+          false};
 }
 
 void run_backward(const AttentionBackward& arguments, cudaStream_t stream) { Pass(arguments, stream).run(); }
