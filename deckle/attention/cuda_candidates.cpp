@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "deckle/kernels/args/attention_cuda.h"
+#include "deckle/kernels/args/attention_limits.h"
 
 namespace deckle {
 namespace {
@@ -69,6 +70,8 @@ std::string hopper_features_refused(const AttentionRequest& request) {
   if (request.bias && !request.bias_in_pieces)
     return "the bias is ragged, broadcast over keys, or has rows that are no multiples of 16 bytes (serves none of these)";
   if (request.pass == AttentionPass::forward) return {};
+  if (p.soft_cap > 0 && p.soft_cap < kernels::kLeastSoftCapOfHopperBackward)
+    return fmt::format("soft cap is {} (serves 0, none, and from {} on)", p.soft_cap, kernels::kLeastSoftCapOfHopperBackward);
   if (masked && request.bias) return "there is a bias beside a mask of ranges or bytes (serves one of them)";
   AttentionRequest others = request;
   others.bias = others.slopes = false;

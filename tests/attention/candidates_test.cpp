@@ -192,6 +192,17 @@ TEST(AttentionCandidates, TheGpuRefusesWhatItsArgumentsCannotHold) {
   p.dropout.threshold = 0;
   EXPECT_EQ(why_not(AttentionKernel::hopper), "there is a bias beside a soft cap or slopes (serves it with neither)");
   request.slopes = false;
+  request.bias = false;
+  for (const double cap : {1.0 / 64, 1.0 / 65}) {
+    p.soft_cap = cap;
+    EXPECT_EQ(why_not(AttentionKernel::hopper),
+              cap == 1.0 / 64 ? "" : "soft cap is 0.015384615384615385 (serves 0, none, and from 0.015625 on)");
+    EXPECT_EQ(why_not(AttentionKernel::portable), "");
+  }
+  request.pass = AttentionPass::forward;
+  EXPECT_EQ(why_not(AttentionKernel::hopper), "");
+  request.pass = AttentionPass::backward;
+  request.bias = true;
   p.soft_cap = 0;
   p.dropout.threshold = 26;
   EXPECT_EQ(why_not(AttentionKernel::hopper), "there are both a bias and dropout (serves one of them)");

@@ -158,6 +158,9 @@ TEST(AttentionHost, FeaturesOfScoresAreServedByForwardsThePortableBackwardAndInP
     EXPECT_EQ(portable_attention_backward_why_not(a), portable);
   };
   expect([](auto& a) { a.problem.soft_cap = 30; }, "", "", "");
+  expect([](auto& a) { a.problem.soft_cap = 1.0f / 64; }, "", "", "");
+  expect([](auto& a) { a.problem.soft_cap = 1.0f / 65; }, "", "the soft cap is 0.015385 (serves 0, none, and from 0.015625 on)",
+         "");
   expect([](auto& a) { a.problem.slopes = &number; }, "", "", "");
   expect([](auto& a) { a.problem.dropout.threshold = 26; }, "", "", "");
   expect([](auto& a) { a.problem.table = &number; }, "", "a table is given (serves none)", "");

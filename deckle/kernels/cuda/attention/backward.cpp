@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "deckle/kernels/args/attention_limits.h"
 #include "deckle/kernels/cuda/attention/backward_pass.h"
 #include "deckle/kernels/cuda/attention/backward_plan.h"
 #include "deckle/kernels/cuda/attention/checks.h"
@@ -32,6 +33,9 @@ std::string scored_why_not(const AttentionBackward& arguments) {
   others.ranges = {};
   others.forbidden = {};
   if (std::string reason = features_why_not(others); !reason.empty()) return reason;
+  if (problem.soft_cap > 0 && problem.soft_cap < kLeastSoftCapOfHopperBackward)
+    return "the soft cap is " + std::to_string(problem.soft_cap) + " (serves 0, none, and from " +
+           std::to_string(kLeastSoftCapOfHopperBackward) + " on)";
   if (problem.dropout.threshold != 0) {
     if (problem.bias.data != nullptr) return "there are both a bias and dropout (serves one of them)";
     if (std::string reason = dropout_why_not(problem.dropout); !reason.empty()) return reason;
