@@ -239,6 +239,13 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   return plan;
 }
 
+namespace {
+
+/// Whether kernels will find a row of its own for each query: expanded rows stay one, but for those of a bias that is copied.
+bool has_rows(const Tensor& bias) { return bias.defined() && bias.size(2) > 1 && (bias.stride(2) != 0 || bias.stride(3) > 1); }
+
+}  // namespace
+
 AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOptions& options) {
   return {plan.problem,
           AttentionPass::forward,
@@ -247,7 +254,7 @@ AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOpt
           options.table.defined(),
           options.sinks.defined(),
           is_in_pieces(options.bias),
-          options.bias.defined() && options.bias.size(2) > 1};
+          has_rows(options.bias)};
 }
 
 std::string device_name(Device device) { return device.is_cpu() || cuda::fake() ? "cpu" : "cuda"; }

@@ -8,6 +8,7 @@
 #include "deckle/attention/attention.h"
 #include "deckle/attention/compile_mask.h"
 #include "deckle/attention/cuda_candidates.h"
+#include "deckle/attention/plan.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/attention.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -249,6 +250,21 @@ TEST(AttentionCandidates, TheGpuRefusesWhatItsArgumentsCannotHold) {
   request.pass = AttentionPass::jvp;
   EXPECT_EQ(why_not(AttentionKernel::portable),
             "forward mode or second order is asked for (serves the forward and the backward)");
+}
+
+TEST(AttentionCandidates, ABiasExpandedOverRowsIsNoneOfEachRow) {
+  const Tensor x = random_tensor({2, 40, 4, 8});
+  const auto of_rows = [&](const Tensor& bias) {
+    const AttentionOptions options{.bias = bias};
+    const Tensor packed = view(x, {80, 4, 8});
+    const Ragged rows = Ragged::from_lengths(std::vector<int64_t>{40, 40});
+    return attention_request(*make_attention_plan(packed, packed, packed, rows, rows, options), options).bias_of_rows;
+  };
+  EXPECT_TRUE(of_rows(random_tensor({2, 4, 40, 40})));
+  EXPECT_TRUE(of_rows(expand(random_tensor({1, 1, 40, 40}), {2, 4, 40, 40})));
+  EXPECT_FALSE(of_rows(random_tensor({1, 4, 1, 40})));
+  EXPECT_FALSE(of_rows(expand(random_tensor({1, 4, 1, 40}), {2, 4, 40, 40})));
+  EXPECT_TRUE(of_rows(slice(expand(random_tensor({1, 4, 1, 80}), {2, 4, 40, 80}), 3, 0, 80, 2))) << "it is copied";
 }
 
 /// float32 and derivatives beyond the first backward, whose operands come in pairs.

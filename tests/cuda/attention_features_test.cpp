@@ -107,6 +107,55 @@ TEST(CudaAttentionFeatures, ACapOfAnySize) {
     const auto set = [&, cap = cap](AttentionOptions& o, const std::vector<Tensor>&) { o.soft_cap = cap; };
     expect_like_cpu(operands(130, 200), set, kernel);
   }
+  // Small ones, whose gradients of q and k are small as well: each is compared as one vector.
+  for (const auto& [cap, of_backward] : {std::pair(1.0 / 64, "hopper"), {1e-3, "portable"}, {1e-5, "portable"}}) {
+    SCOPED_TRACE(cap);
+    const auto set = [&, cap = cap](AttentionOptions& o, const std::vector<Tensor>&) { o.soft_cap = cap; };
+    const Operands x = operands(130, 200);
+    expect_like_cpu(x, set, "hopper", of_backward);
+    for (const int i : {0, 1}) {
+      const Tensor got = x.gpu[i].grad().to(Device()).to(DType::float32), expected = x.cpu[i].grad(), error = got - expected;
+      EXPECT_LE(std::sqrt(sum(error * error).item()), 2e-2 * std::sqrt(sum(expected * expected).item())) << "gradient " << i;
+    }
+  }
+}
+
+// A batch of equal lengths counts as dense; its bias may be larger than they are, and what it has there is nobody's.
+TEST(CudaAttentionFeatures, ABiasLargerThanItsSequencesIsIsolated) {
+  NEEDS_CUDA_KERNELS();
+  for (const int64_t dim : {64, 128}) {
+    for (const int64_t sequences : {1, 3}) {
+      const Ragged rows = Ragged::from_lengths(std::vector<int64_t>(sequences, 100));
+      Operands x;
+      for (int i = 0; i < 3; ++i) x.add(randn({100 * sequences, 4, dim}));
+      Tensor bias = randn({1, 4, 128, 128});
+      slice(bias, 2, 100, 128).fill_(std::nan(""));
+      slice(bias, 3, 100, 128).fill_(INFINITY);
+      x.add(bias);
+      const auto run = [&](const std::vector<Tensor>& of) {
+        const NestedTensor q(of[0], rows), k(of[1], rows), v(of[2], rows);
+        const std::string text = explain_attention(q, k, v, {.bias = of[3]});
+        if (of[0].device().is_cuda()) EXPECT_NE(text.find("  backward: hopper\n"), std::string::npos) << text;
+        const Tensor out = attention(q, k, v, {.bias = of[3]}).values();
+        out.backward(ones(out.sizes(), out.dtype(), out.device()));
+        return out.detach().to(Device()).to(DType::float32);
+      };
+      testing::expect_close(run(x.gpu), run(x.cpu), 3e-2, 3e-2);
+      for (size_t i = 0; i < 4; ++i)
+        testing::expect_close(x.gpu[i].grad().to(Device()).to(DType::float32), x.cpu[i].grad(), 4e-2, 4e-2);
+      for (const int dim_of : {2, 3})
+        EXPECT_EQ(sum(abs(slice(x.gpu[3].grad(), dim_of, 100, 128).to(Device()).to(DType::float32))).item(), 0);
+    }
+  }
+}
+
+// A bias that is expanded is read as one row, and its gradient is of each row.
+TEST(CudaAttentionFeatures, ABiasExpandedOverRows) {
+  NEEDS_CUDA_KERNELS();
+  Operands x = operands(130, 200);
+  x.add(randn({1, 4, 1, 200}));
+  const auto set = [](AttentionOptions& o, const std::vector<Tensor>& of) { o.bias = expand(of[3], {2, 4, 130, 200}); };
+  expect_like_cpu(x, set, "hopper", "portable");
 }
 
 TEST(CudaAttentionFeatures, MasksOfRangesAndOfBytes) {

@@ -172,6 +172,11 @@ TEST(AttentionHost, FeaturesOfScoresAreServedByForwardsThePortableBackwardAndInP
   expect(with_bias(104), "", "", "");
   expect(with_bias(100), "the bias is ragged, broadcast over keys, or has rows that are no multiples of 16 bytes",
          "the bias is broadcast over rows or keys, or has rows that are no multiples of 16 bytes", "");
+  // One row for all queries, of one element or expanded: the copy engine has no strides of 0.
+  for (const int rows : {1, 100}) {
+    const auto expanded = [rows](auto& a) { a.problem.bias = {.data = bias, .column_stride = 1, .rows = rows, .columns = 104}; };
+    expect(expanded, "", "the bias is broadcast over rows or keys, or has rows that are no multiples of 16 bytes", "");
+  }
   const auto with_sum = [&](auto& a) {
     with_bias(104)(a);
     a.grad_bias = a.problem.bias;

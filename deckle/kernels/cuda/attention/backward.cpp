@@ -50,7 +50,7 @@ std::string scored_why_not(const AttentionBackward& arguments) {
     return "there is a bias beside a soft cap or slopes (serves it with neither)";
   if (sizes.ragged()) return "the batch with the bias is ragged (serves dense ones)";
   for (const auto& [name, plane] : {std::pair("bias", &problem.bias), {"gradient of the bias", &arguments.grad_bias}}) {
-    if (plane->data != nullptr && !(reads_wide(*plane) && (plane->row_stride != 0 || plane->rows > 1)))
+    if (plane->data != nullptr && !(reads_wide(*plane) && plane->row_stride != 0))
       return "the " + std::string(name) + " is broadcast over rows or keys, or has rows that are no multiples of 16 bytes";
   }
   return {};
