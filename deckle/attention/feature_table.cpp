@@ -39,7 +39,8 @@ struct Feature {
 };
 
 constexpr Feature kFeatures[] = {
-    {"bfloat16, float16, D = Dv = 64", [](Probe&) {}},
+    {"bfloat16, D = Dv = 64; so are the others but for what they name", [](Probe&) {}},
+    {"float16", [](Probe& x) { x.request.problem.dtype = DType::float16; }},
     {"float32", [](Probe& x) { x.request.problem.dtype = DType::float32; }},
     {"float64", [](Probe& x) { x.request.problem.dtype = DType::float64; }},
     {"D = 192, Dv = 128", [](Probe& x) { x.request.problem.head_dim = 192, x.request.problem.value_dim = 128; }},
@@ -61,7 +62,10 @@ constexpr Feature kFeatures[] = {
        x.request.problem.ranges = {x.bounds, 2};
      }},
     {"boolean masks", [](Probe& x) { x.request.problem.mask.data = &x.byte; }},
-    {"bias, dense or ragged, and its gradient", [](Probe& x) { x.request.bias = true; }},
+    {"bias [B, H, M, N], N % 8 = 0, and its gradient", [](Probe& x) { x.request.bias = true; }},
+    {"bias [B, H, 1, N], N % 8 = 0, and its gradient", [](Probe& x) { x.request.bias = true, x.request.bias_of_rows = false; }},
+    {"any other bias, dense or ragged, and its gradient",
+     [](Probe& x) { x.request.bias = true, x.request.bias_in_pieces = false; }},
     {"slopes (ALiBi) and their gradient", [](Probe& x) { x.request.slopes = true; }},
     {"table by distance and its gradient", [](Probe& x) { x.request.table = true; }},
     {"sinks and their gradient", [](Probe& x) { x.request.sinks = true; }},

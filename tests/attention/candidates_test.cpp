@@ -46,6 +46,14 @@ TEST(AttentionCandidates, ThePageShowsTheTableThatTheyGive) {
   EXPECT_NE(page.find("\n" + table), std::string::npos) << "docs/attention.md should hold\n" << table;
 }
 
+/// A row of the table is of one dtype: what a kernel serves of one it need not serve of another.
+TEST(AttentionCandidates, TheTableHasARowForEachDtype) {
+  const std::string table = attention_feature_table();
+  for (const char* dtype : {"bfloat16", "float16", "float32", "float64"})
+    EXPECT_NE(table.find(std::string("\n| ") + dtype), std::string::npos) << dtype;
+  expect_contains(table, "\n| float16 | F | F B T S M | F B T S M | F | F B | F B | F B T S M |\n");
+}
+
 TEST(AttentionCandidates, HopperHeadDimsAreThoseOfTheInstances) {
   std::set<std::pair<int64_t, int64_t>> listed, served(hopper_head_dims().begin(), hopper_head_dims().end());
   std::istringstream lines(text_of("ops/instances.yaml"));
