@@ -133,7 +133,7 @@ std::string explain_packed(const Packed& x, AttentionOptions options) {
   Generator unused(0);  // explaining draws no numbers from the caller's
   options.generator = &unused;
   const Plan plan = make_attention_plan(x.q, x.k, x.v, x.q_rows, x.k_rows, options);
-  return explain(attention_request(*plan, options), device_name(x.q.device()));
+  return explain(attention_request(*plan, options, x.q.device()), device_name(x.q.device()));
 }
 
 Tensor unpack(const Tensor& rows, const Tensor& q) {

@@ -10,16 +10,76 @@
 namespace deckle {
 namespace {
 
-constexpr int64_t kMostRows = int64_t{1} << 24;
+constexpr int64_t kMostRowsOfASequence = int64_t{1} << 24;
+
+/// Whether all sequences have one length, of queries and of keys.
+bool is_dense(const AttentionProblem& p) {
+  if (!p.known()) return false;
+  for (int64_t b = 1; b < p.sequences; ++b) {
+    if (p.rows(b) != p.rows(0) || p.keys(b) != p.keys(0)) return false;
+  }
+  return p.k_lengths == nullptr;
+}
+
+/// Rows that kernels are told of: of each sequence of a dense batch, of all of a ragged one.
+struct Rows {
+  bool ragged;
+  int64_t queries = 0, keys = 0;            // of each, or of all
+  int64_t most_queries = 0, most_keys = 0;  // of one
+
+  explicit Rows(const AttentionProblem& p) : ragged(!is_dense(p)) {
+    for (int64_t b = 0; b < p.sequences; ++b) {
+      most_queries = std::max(most_queries, p.rows(b)), most_keys = std::max(most_keys, p.keys(b));
+      const int64_t spare = p.k_offsets != nullptr ? p.k_offsets[b + 1] - p.k_offsets[b] : p.keys(b);
+      queries += p.rows(b), keys += spare;
+    }
+    if (!ragged) queries = most_queries, keys = most_keys;
+  }
+};
+
+std::string capability_refused(const AttentionRequest& request, int lowest, bool newer) {
+  const int major = request.capability_major;
+  if (major == 0 || major == lowest || (newer && major > lowest)) return {};
+  return fmt::format("the device has compute capability {}.{} (serves {}.{})", major, request.capability_minor, lowest,
+                     newer ? "0 and newer" : "x");
+}
 
 std::string sizes_refused(const AttentionProblem& p) {
   if (p.kv_heads < 1 || p.heads % p.kv_heads != 0)
     return fmt::format("{} heads on {} key heads (serves a multiple of the key heads)", p.heads, p.kv_heads);
   for (int64_t b = 0; b < p.sequences; ++b) {
-    if (p.rows(b) > kMostRows || p.keys(b) > kMostRows)
-      return fmt::format("sequence {} has {} rows and {} keys (serves up to {})", b, p.rows(b), p.keys(b), kMostRows);
+    if (p.rows(b) > kMostRowsOfASequence || p.keys(b) > kMostRowsOfASequence)
+      return fmt::format("sequence {} has {} rows and {} keys (serves up to {})", b, p.rows(b), p.keys(b), kMostRowsOfASequence);
   }
+  if (p.heads > kernels::kMostHeads) return fmt::format("{} heads (serves up to {})", p.heads, kernels::kMostHeads);
+  if (const Rows rows(p); p.known() && std::max(rows.queries, rows.keys) > kernels::kMostRows)
+    return fmt::format("{} rows and {} keys in all (serves fewer than 2^30)", rows.queries, rows.keys);
   return {};
+}
+
+/// Tiles of `height` rows times heads, of the keys too where they own tiles.
+std::string tiles_refused(const AttentionProblem& p, int64_t height, bool of_keys) {
+  if (!p.known()) return {};
+  const Rows rows(p);
+  const int64_t tiles = kernels::most_tiles_of(rows.ragged, std::max(rows.queries, of_keys ? rows.keys : 0), p.sequences, height);
+  return tiles * p.heads < kernels::kMostTiles ? "" : fmt::format("more than 2^31 tiles of {} rows and a head", height);
+}
+
+/// Lists of the tiles that a mask of ranges or bytes leaves.
+std::string walks_refused(const AttentionRequest& request, int64_t compiled_dim) {
+  const AttentionProblem& p = request.problem;
+  if (p.ranges.bounds == nullptr && p.mask.data == nullptr) return {};
+  const Rows rows(p);
+  const bool backward = request.pass == AttentionPass::backward;
+  const auto [owned, walked] = kernels::walk_tiles(backward, compiled_dim);
+  const int64_t owners = kernels::most_tiles_of(rows.ragged, backward ? rows.keys : rows.queries, p.sequences, owned);
+  const int64_t longest = ((backward ? rows.most_queries : rows.most_keys) + walked - 1) / walked;
+  const int64_t visited = backward ? kernels::most_tiles_of(rows.ragged, rows.queries, p.sequences, walked) : 0;
+  const int64_t bytes = kernels::walk_bytes(owners, longest, visited);
+  return bytes <= kernels::kMostWalkBytes
+             ? ""
+             : fmt::format("lists of the tiles that the mask leaves would take {} MiB (serves up to {})", bytes >> 20,
+                           kernels::kMostWalkBytes >> 20);
 }
 
 std::string refused_by_both(const AttentionRequest& request) {
@@ -48,15 +108,6 @@ std::string features_refused(const AttentionRequest& request) {
 std::string dropout_refused(const AttentionDropout& dropout) {
   if (dropout.threshold == 0 || (dropout.first_row % 16 == 0 && dropout.first_column % 16 == 0)) return {};
   return fmt::format("dropout begins at row {} and column {} (serves multiples of 16)", dropout.first_row, dropout.first_column);
-}
-
-/// Whether all sequences have one length, of queries and of keys.
-bool is_dense(const AttentionProblem& p) {
-  if (!p.known()) return false;
-  for (int64_t b = 1; b < p.sequences; ++b) {
-    if (p.rows(b) != p.rows(0) || p.keys(b) != p.keys(0)) return false;
-  }
-  return p.k_lengths == nullptr;
 }
 
 /// Why the Hopper kernels refuse the features: their forward serves all of them, their backward dropout, soft cap, slopes and
@@ -89,6 +140,7 @@ std::string hopper_features_refused(const AttentionRequest& request) {
 
 std::string decode_refuses(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
+  if (std::string reason = capability_refused(request, 8, true); !reason.empty()) return reason;
   if (request.pass != AttentionPass::forward) return "a derivative is asked for (serves the forward)";
   if (!request.problem.known()) return "the lengths are known on the device alone (serves lengths that the host knows)";
   if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
@@ -101,11 +153,16 @@ std::string decode_refuses(const AttentionRequest& request) {
   for (int64_t b = 0; b < p.sequences; ++b) keys += p.keys(b);
   if (keys < kLeastKeys * p.sequences)
     return fmt::format("{} keys in {} sequences (serves {} or more a sequence)", keys, p.sequences, kLeastKeys);
+  if (const int64_t bytes = kernels::decode_shared_bytes(std::max(p.head_dim, p.value_dim));
+      request.block_bytes != 0 && bytes > request.block_bytes)
+    return fmt::format("a block takes {} bytes of shared memory (the device has {})", bytes, request.block_bytes);
   if (p.sequences > kMostSequences) return fmt::format("{} sequences (serves up to {})", p.sequences, kMostSequences);
   for (int64_t b = 0; b < p.sequences; ++b) {
     if (p.rows(b) * p.group() > kMostProduct)
       return fmt::format("sequence {} has {} query rows of {} heads on a key head (serves a product up to {})", b, p.rows(b),
                          p.group(), kMostProduct);
+    if (const int64_t tiles = p.kv_heads * ((p.rows(b) * p.group() + 15) / 16); tiles > kernels::kMostHeads)
+      return fmt::format("sequence {} has {} tiles of rows (serves up to {})", b, tiles, kernels::kMostHeads);
   }
   return {};
 }
@@ -124,6 +181,8 @@ std::string pairs_refused(const AttentionRequest& request) {
   const bool first_order = request.pass == AttentionPass::forward || request.pass == AttentionPass::backward;
   if (!p.known() && !first_order) return "the lengths are known on the device alone (serves lengths that the host knows)";
   if (std::string reason = sizes_refused(p); !reason.empty()) return reason;
+  const bool of_keys = request.pass == AttentionPass::backward || request.pass == AttentionPass::second;
+  if (std::string reason = tiles_refused(p, kernels::kTileRowsOfPairs, of_keys); !reason.empty()) return reason;
   if (std::string reason = features_refused(request); !reason.empty()) return reason;
   if (request.sinks && request.pass != AttentionPass::forward) return "sinks are given (serves none)";
   if (p.k_lengths != nullptr && (request.pass == AttentionPass::backward || request.pass == AttentionPass::second))
@@ -144,6 +203,7 @@ std::string pairs_refused(const AttentionRequest& request) {
 
 std::string hopper_refuses(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
+  if (std::string reason = capability_refused(request, 9, false); !reason.empty()) return reason;
   switch (request.pass) {
     case AttentionPass::forward:
     case AttentionPass::backward:
@@ -158,10 +218,12 @@ std::string hopper_refuses(const AttentionRequest& request) {
       return "forward over forward is asked for (serves every other pass)";
   }
   if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
+  if (std::string reason = tiles_refused(p, kernels::kLeastTileRows, request.pass == AttentionPass::backward); !reason.empty())
+    return reason;
   if (const std::string reason = features_refused(request); !reason.empty()) {
     if (std::string refused = hopper_features_refused(request); !refused.empty()) return refused;
     for (const int64_t dim : {64, 128}) {
-      if (kernels::compiled_dims_serve(dim, dim, p.head_dim, p.value_dim)) return {};
+      if (kernels::compiled_dims_serve(dim, dim, p.head_dim, p.value_dim)) return walks_refused(request, dim);
     }
     return fmt::format("{}, and head dims are {}/{} (serves it at multiples of 8 up to 64/64, 128/128 with as many panels)",
                        reason, p.head_dim, p.value_dim);
@@ -176,6 +238,7 @@ std::string hopper_refuses(const AttentionRequest& request) {
 }
 
 std::string portable_refuses(const AttentionRequest& request) {
+  if (std::string reason = capability_refused(request, 8, true); !reason.empty()) return reason;
   if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
   if (std::string reason = dropout_refused(request.problem.dropout); !reason.empty()) return reason;
   for (const int64_t dim : {request.problem.head_dim, request.problem.value_dim}) {

@@ -10,6 +10,7 @@
 #include "deckle/attention/mask_node.h"
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/limits.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/ragged_room.h"
 #include "deckle/core/tensor_impl.h"
@@ -220,7 +221,7 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
     problem.dropout.offset = stream.offset;
     problem.dropout.standing = stream.standing;
   }
-  AttentionRequest request = attention_request(*plan, options);
+  AttentionRequest request = attention_request(*plan, options, q.device());
   if (device_name(q.device()) == "cpu" && !attention_kernel_is_forced()) {
     owner->decoded = kernels::cpu::decoded_sequences(request);
     const bool any = std::find(owner->decoded.begin(), owner->decoded.end(), 1) != owner->decoded.end();
@@ -246,7 +247,8 @@ bool has_rows(const Tensor& bias) { return bias.defined() && bias.size(2) > 1 &&
 
 }  // namespace
 
-AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOptions& options) {
+AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOptions& options, Device device) {
+  const cuda::DeviceLimits limits = cuda::device_limits(device);
   return {plan.problem,
           AttentionPass::forward,
           options.bias.defined() || options.ragged_bias.defined(),
@@ -254,7 +256,10 @@ AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOpt
           options.table.defined(),
           options.sinks.defined(),
           is_in_pieces(options.bias),
-          has_rows(options.bias)};
+          has_rows(options.bias),
+          limits.capability_major,
+          limits.capability_minor,
+          limits.block_bytes};
 }
 
 std::string device_name(Device device) { return device.is_cpu() || cuda::fake() ? "cpu" : "cuda"; }

@@ -10,8 +10,8 @@ namespace deckle {
 Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& q_rows, const Ragged& k_rows,
                          const AttentionOptions& options);
 
-/// The plan's problem with the operands that `options` has, as the candidates are asked about it.
-AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOptions& options);
+/// The plan's problem with the operands that `options` has, as the candidates are asked about it on `device`.
+AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOptions& options, Device device);
 
 /// "cpu" or "cuda", as the candidates name devices.
 std::string device_name(Device device);

@@ -266,13 +266,85 @@ TEST(AttentionCandidates, ABiasExpandedOverRowsIsNoneOfEachRow) {
     const AttentionOptions options{.bias = bias};
     const Tensor packed = view(x, {80, 4, 8});
     const Ragged rows = Ragged::from_lengths(std::vector<int64_t>{40, 40});
-    return attention_request(*make_attention_plan(packed, packed, packed, rows, rows, options), options).bias_of_rows;
+    return attention_request(*make_attention_plan(packed, packed, packed, rows, rows, options), options, Device()).bias_of_rows;
   };
   EXPECT_TRUE(of_rows(random_tensor({2, 4, 40, 40})));
   EXPECT_TRUE(of_rows(expand(random_tensor({1, 1, 40, 40}), {2, 4, 40, 40})));
   EXPECT_FALSE(of_rows(random_tensor({1, 4, 1, 40})));
   EXPECT_FALSE(of_rows(expand(random_tensor({1, 4, 1, 40}), {2, 4, 40, 40})));
   EXPECT_TRUE(of_rows(slice(expand(random_tensor({1, 4, 1, 80}), {2, 4, 40, 80}), 3, 0, 80, 2))) << "it is copied";
+}
+
+/// What a launch would refuse, the plan has not chosen: heads, rows, lists and what a device has not.
+TEST(AttentionCandidates, TheGpuRefusesWhatItsLaunchesWould) {
+  AttentionRequest request;
+  AttentionProblem& p = request.problem;
+  p.dtype = DType::bfloat16;
+  p.heads = p.kv_heads = 4;
+  p.head_dim = p.value_dim = 128;
+  int64_t rows[66] = {}, keys[66] = {};
+  p.sequences = 1;
+  p.q_offsets = rows, p.k_offsets = keys;
+  rows[1] = 2, keys[1] = 1000;
+  const auto why_not = [&](AttentionKernel kernel) {
+    for (const AttentionCandidate& candidate : cuda_attention_candidates()) {
+      if (candidate.kernel == kernel) return candidate.why_not(request);
+    }
+    return std::string("no such candidate");
+  };
+  const auto device = [&](int major, int minor, int bytes) {
+    request.capability_major = major, request.capability_minor = minor, request.block_bytes = bytes;
+  };
+  for (const DType dtype : {DType::bfloat16, DType::float32}) {
+    p.dtype = dtype;
+    for (const auto& [major, text] : {std::pair(8, "8.0"), {10, "10.0"}, {12, "12.0"}}) {
+      device(major, 0, 163840);
+      EXPECT_EQ(why_not(AttentionKernel::hopper), std::string("the device has compute capability ") + text + " (serves 9.x)");
+    }
+  }
+  p.dtype = DType::bfloat16;
+  device(7, 5, 65536);
+  for (const AttentionKernel kernel : {AttentionKernel::decode, AttentionKernel::portable})
+    EXPECT_EQ(why_not(kernel), "the device has compute capability 7.5 (serves 8.0 and newer)");
+  EXPECT_EQ(why_not(AttentionKernel::general), "");
+  device(8, 6, 101376);
+  EXPECT_EQ(why_not(AttentionKernel::portable), "");
+  EXPECT_EQ(why_not(AttentionKernel::decode), "a block takes 102400 bytes of shared memory (the device has 101376)");
+  p.head_dim = p.value_dim = 64;
+  EXPECT_EQ(why_not(AttentionKernel::decode), "");
+  device(9, 0, 232448);
+  p.head_dim = p.value_dim = 128;
+  for (const AttentionKernel kernel : {AttentionKernel::decode, AttentionKernel::hopper, AttentionKernel::portable})
+    EXPECT_EQ(why_not(kernel), "");
+  p.heads = p.kv_heads = 65536;
+  for (const AttentionKernel kernel : {AttentionKernel::decode, AttentionKernel::hopper, AttentionKernel::portable})
+    EXPECT_EQ(why_not(kernel), "65536 heads (serves up to 65535)");
+  EXPECT_EQ(why_not(AttentionKernel::general), "");
+  p.heads = p.kv_heads = 40000;
+  rows[1] = 17;
+  EXPECT_EQ(why_not(AttentionKernel::decode), "sequence 0 has 80000 tiles of rows (serves up to 65535)");
+  p.heads = p.kv_heads = 1;
+  // 65 sequences, each short enough.
+  p.sequences = 65;
+  for (int b = 0; b < 65; ++b) rows[b + 1] = rows[b] + (int64_t{1} << 24) - b, keys[b + 1] = keys[b] + 1;
+  for (const AttentionKernel kernel : {AttentionKernel::hopper, AttentionKernel::portable})
+    EXPECT_EQ(why_not(kernel), "1090516960 rows and 65 keys in all (serves fewer than 2^30)");
+  EXPECT_EQ(why_not(AttentionKernel::general), "");
+  // The lists of a mask, whose limit the launches have in the same words (attention_host_test).
+  const int32_t bounds[2] = {};
+  p.sequences = 1;
+  p.ranges = {bounds, 1};
+  rows[1] = keys[1] = 1 << 18;
+  for (const AttentionPass pass : {AttentionPass::forward, AttentionPass::backward}) {
+    request.pass = pass;
+    rows[1] = keys[1] = 1 << 18;
+    EXPECT_EQ(why_not(AttentionKernel::hopper), "");
+    rows[1] = keys[1] = 1 << 20;
+    EXPECT_EQ(why_not(AttentionKernel::hopper), std::string("lists of the tiles that the mask leaves would take ") +
+                                                    (pass == AttentionPass::forward ? "682" : "1024") +
+                                                    " MiB (serves up to 256)");
+    EXPECT_EQ(why_not(AttentionKernel::portable), "");
+  }
 }
 
 /// float32 and derivatives beyond the first backward, whose operands come in pairs.

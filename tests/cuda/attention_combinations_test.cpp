@@ -249,7 +249,7 @@ class Problem {
     const auto packed = [&](size_t i) { return c_.ragged ? x[i] : flatten(x[i], 0, 1); };
     const AttentionOptions options = options_of(x);
     const Plan plan = make_attention_plan(packed(0), packed(1), packed(2), row_shape_, key_shape_, options);
-    AttentionRequest request = attention_request(*plan, options);
+    AttentionRequest request = attention_request(*plan, options, Device());
     request.pass = pass_of(c_.way);
     return choose_attention_kernel(request, "cuda");
   }

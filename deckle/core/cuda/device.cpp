@@ -11,6 +11,7 @@
 #include "deckle/core/cuda/counters.h"
 #include "deckle/core/cuda/driver.h"
 #include "deckle/core/cuda/error.h"
+#include "deckle/core/cuda/limits.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/cuda/stream.h"
 #include "deckle/core/cuda/uses.h"
@@ -107,6 +108,26 @@ DeviceGuard::DeviceGuard(Device device) {
 DeviceGuard::~DeviceGuard() {
   --guards;
   if (former_ >= 0) cudaSetDevice(former_);
+}
+
+DeviceLimits device_limits(Device device) {
+  if (!device.is_cuda()) return {};
+  require(device);
+  struct Asked {
+    std::once_flag once;
+    DeviceLimits limits;
+  };
+  static auto* const devices = new std::array<Asked, kMaxDevices>;
+  Asked& asked = (*devices)[static_cast<size_t>(device.index)];
+  std::call_once(asked.once, [&] {
+    const auto ask = [&](int& to, cudaDeviceAttr attribute) {
+      check_call(cudaDeviceGetAttribute(&to, attribute, device.index), "an attribute of the device");
+    };
+    ask(asked.limits.capability_major, cudaDevAttrComputeCapabilityMajor);
+    ask(asked.limits.capability_minor, cudaDevAttrComputeCapabilityMinor);
+    ask(asked.limits.block_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  });
+  return asked.limits;
 }
 
 bool fake() { return false; }

@@ -20,6 +20,7 @@
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/driver.h"
 #include "deckle/core/cuda/graph.h"
+#include "deckle/core/cuda/limits.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/cuda/pool.h"
 #include "deckle/core/cuda/stream.h"
@@ -68,6 +69,7 @@ thread_local Device guarded;
 }  // namespace
 
 bool built() { return false; }
+DeviceLimits device_limits(Device) { return {}; }
 
 int device_count() {
   static const auto count = static_cast<int>(std::clamp<int64_t>(number_of("DECKLE_FAKE_DEVICES", 0), 0, kMaxDevices));

@@ -10,13 +10,17 @@
 #include <tuple>
 #include <vector>
 
+#include "deckle/kernels/args/attention_limits.h"
 #include "deckle/kernels/cuda/attention/backward.h"
 #include "deckle/kernels/cuda/attention/backward_pass.h"
+#include "deckle/kernels/cuda/attention/backward_plan.h"
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/forward.h"
 #include "deckle/kernels/cuda/attention/forward_lists.h"
 #include "deckle/kernels/cuda/attention/plan.h"
 #include "deckle/kernels/cuda/attention/portable.h"
+#include "deckle/kernels/cuda/attention/portable_decode.h"
+#include "deckle/kernels/cuda/attention/portable_planes.h"
 #include "deckle/kernels/cuda/attention/second_backward.h"
 #include "deckle/kernels/cuda/attention/split_backward.h"
 #include "deckle/kernels/cuda/attention/split_forward.h"
@@ -25,6 +29,12 @@
 #include "tests/kernels/cuda/seed.h"
 
 namespace deckle {
+
+namespace kernels::cuda::attention::portable {
+int forward_shared_bytes(const CudaAttentionProblem& problem);
+int backward_shared_bytes(const CudaAttentionProblem& problem);
+}  // namespace kernels::cuda::attention::portable
+
 namespace {
 
 using kernels::AttentionBackward;
@@ -431,11 +441,46 @@ TEST(AttentionHost, AsksForAWorkspaceWithoutADevice) {
   EXPECT_GT(attention_backward_workspace_bytes(a), 0);
 }
 
-TEST(AttentionHost, KnowsWhatDevicesWithLittleSharedMemoryDoNotServe) {
-  // The portable backward at D > 128, on an sm_86.
-  EXPECT_EQ(attention::shared_memory_why_not(135680, 101376),
-            "a block takes 135680 bytes of shared memory (the device has 101376)");
+// What the plan asks of a device is what the kernels take (kernels/args/attention_limits.h).
+TEST(AttentionHost, TakesTheSharedMemoryThatThePlanIsTold) {
+  static const float number = 0;
+  static const int32_t bounds[2] = {};
+  for (const AttentionElement element : {AttentionElement::bf16, AttentionElement::f16}) {
+    for (const int dim : {8, 64, 72, 128, 136, 256}) {
+      CudaAttentionProblem p = problem(dim, dim, element).problem;
+      EXPECT_EQ(attention_decode_shared_bytes(p), kernels::decode_shared_bytes(dim));
+      for (int features = 0; features < 3; ++features) {
+        if (features == 1) p.slopes = &number;
+        if (features == 2) p.ranges = {bounds, 1};
+        for (const int bytes :
+             {portable::forward_shared_bytes(p), portable::backward_shared_bytes(p), portable::plane_shared_bytes(p)})
+          EXPECT_LE(bytes, kernels::kLeastSharedBytes) << "portable, D = " << dim << ", features " << features;
+      }
+    }
+  }
+  EXPECT_EQ(attention::shared_memory_why_not(102400, 101376),
+            "a block takes 102400 bytes of shared memory (the device has 101376)");
   EXPECT_EQ(attention::shared_memory_why_not(101376, 101376), "");
+}
+
+TEST(AttentionHost, ListsTheTilesThatThePlanIsTold) {
+  static const int32_t bounds[2] = {};
+  int least = INT32_MAX;
+  for (const ForwardInstance& instance : forward_instances()) least = std::min(least, instance.rows);
+  EXPECT_EQ(least, kernels::kLeastTileRows);
+  EXPECT_EQ(kShortRows, kernels::kLeastTileRows);
+  for (const AttentionElement element : {AttentionElement::bf16, AttentionElement::f16}) {
+    for (const int dim : {64, 128}) {
+      CudaAttentionProblem p = problem(dim, dim, element).problem;
+      p.ranges = {bounds, 1};
+      const ForwardInstance* const forward = find_forward(p, ForwardUse::scored);
+      EXPECT_EQ(forward->rows, kernels::walk_tiles(false, dim).owned);
+      EXPECT_EQ(forward->keys, kernels::walk_tiles(false, dim).walked);
+      const BackwardPlan backward(p);
+      EXPECT_EQ(backward.owner_of_keys().owned_rows, kernels::walk_tiles(true, dim).owned);
+      EXPECT_EQ(backward.unit, kernels::walk_tiles(true, dim).walked);
+    }
+  }
 }
 
 TEST(TensorMap, RefusesPackedRowsWhoseMapWouldBeginBelowZero) {

@@ -6,12 +6,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "deckle/kernels/args/attention_limits.h"
+
 namespace deckle::kernels::cuda::attention {
 namespace {
-
-// Grids have a head in their second dim.
-constexpr int32_t kMaxHeads = 65535;
-constexpr int64_t kMaxRows = (int64_t{1} << 30) - 1;
 
 struct NamedTensor {
   const char* name;
@@ -78,20 +76,20 @@ std::string problem_why_not(const CudaAttentionProblem& problem) {
            ")";
   if (problem.dropout.threshold < 0 || problem.dropout.threshold > 256)
     return "the threshold of dropout is " + std::to_string(problem.dropout.threshold) + " (serves 0 to 256)";
-  if (problem.table_reach < 0 || problem.table_reach > kMaxRows)
+  if (problem.table_reach < 0 || problem.table_reach > kMostRows)
     return "the reach of the table is " + std::to_string(problem.table_reach) + " (serves 0 to 2^30)";
   if (problem.ranges.bounds != nullptr && problem.ranges.count < 1)
     return "rows have " + std::to_string(problem.ranges.count) + " ranges of keys (serves 1 and more)";
   for (const auto& [name, plane] : {std::pair("bias", &problem.bias), {"mask", &problem.forbidden}}) {
     if (std::string reason = plane_why_not(name, *plane, sizes); !reason.empty()) return reason;
   }
-  if (sizes.heads > kMaxHeads) return std::to_string(sizes.heads) + " heads (serves up to " + std::to_string(kMaxHeads) + ")";
+  if (sizes.heads > kMostHeads) return std::to_string(sizes.heads) + " heads (serves up to " + std::to_string(kMostHeads) + ")";
   if ((sizes.query_offsets == nullptr) != (sizes.key_offsets == nullptr))
     return "offsets are given for one of queries and keys only";
   if (sizes.key_lengths != nullptr && !sizes.ragged())
     return "key lengths are given without offsets (serves them for ragged batches; a dense one is a ragged one of equal offsets)";
   for (const int64_t rows : {sizes.query_rows, sizes.key_rows}) {
-    if (rows > kMaxRows) return std::to_string(rows) + " rows (serves fewer than 2^30)";
+    if (rows > kMostRows) return std::to_string(rows) + " rows (serves fewer than 2^30)";
   }
   const int64_t queries = sizes.query_rows, keys = sizes.key_rows;
   return first_bad_tensor(sizes, {{"q", problem.q, queries, sizes.heads},
@@ -120,8 +118,7 @@ std::string features_why_not(const CudaAttentionProblem& problem) {
 }
 
 std::string tiles_why_not(const AttentionSizes& sizes, Side side, int height, int64_t heads) {
-  constexpr int64_t kMost = (int64_t{1} << 31) - (1 << 16);  // more blocks than a launch of these kernels has are left
-  if (max_tiles(sizes, side, height) * heads < kMost) return {};
+  if (max_tiles(sizes, side, height) * heads < kMostTiles) return {};
   return "more than 2^31 tiles of " + std::to_string(height) + " rows and a head";
 }
 

@@ -282,8 +282,12 @@ std::string attention_decode_why_not(const CudaAttentionProblem& problem) {
   if (const int64_t tiles = int64_t{sizes.kv_heads} * portable::tiles_of(problem); tiles > 65535)
     return std::to_string(tiles) + " tiles of rows in a sequence (serves up to 65535)";
   if (std::string reason = attention::device_why_not(problem.device, 8, 99); !reason.empty()) return reason;
-  return attention::shared_memory_of_device_why_not(
-      portable::with_decode_width(sizes, [](auto w) { return portable::decode_bytes<decltype(w)>(); }), problem.device);
+  return attention::shared_memory_of_device_why_not(attention_decode_shared_bytes(problem), problem.device);
+}
+
+int attention_decode_shared_bytes(const CudaAttentionProblem& problem) {
+  namespace portable = attention::portable;
+  return portable::with_decode_width(problem.sizes, [](auto w) { return portable::decode_bytes<decltype(w)>(); });
 }
 
 int64_t attention_decode_workspace_bytes(const CudaAttentionProblem& problem) {

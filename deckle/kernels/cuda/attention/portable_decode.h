@@ -14,6 +14,9 @@ namespace deckle::kernels::cuda {
 /// scores are scale q k, masked by intervals.
 std::string attention_decode_why_not(const CudaAttentionProblem& problem);
 
+/// Shared memory of a block.
+int attention_decode_shared_bytes(const CudaAttentionProblem& problem);
+
 int64_t attention_decode_workspace_bytes(const CudaAttentionProblem& problem);
 
 /// The forward. Bit-equal from run to run: parts are added up in their order, and their number follows from the sizes alone.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "deckle/kernels/args/attention_limits.h"
 #include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/planes.cuh"
 
@@ -12,10 +13,6 @@ namespace deckle::kernels::cuda::attention {
 namespace {
 
 constexpr int kLooking = 256, kOrdering = 1024;
-
-// All else is linear in the lengths, the lists are quadratic: a sequence of 524,288 rows and keys has 256 MiB in the backward at
-// D = 128. The portable path, which has none, serves what takes more.
-constexpr int64_t kMostWalkBytes = int64_t{256} << 20;
 
 struct WalkArguments {
   DeviceProblem problem;
@@ -175,8 +172,9 @@ int64_t tile_walks_bytes(const CudaAttentionProblem& problem, Side owner, int ow
   if (!has_walks(problem)) return 0;
   const AttentionSizes& sizes = problem.sizes;
   const int64_t owners = max_tiles(sizes, owner, owned_rows);
-  return aligned(owners * most_tiles(sizes, other(owner), walked_rows) * int64_t{sizeof(Visit)}) + aligned(4 * owners) +
-         (owner == Side::keys ? aligned(4 * max_tiles(sizes, Side::queries, walked_rows)) : 0);
+  static_assert(sizeof(Visit) == 8);
+  return walk_bytes(owners, most_tiles(sizes, other(owner), walked_rows),
+                    owner == Side::keys ? max_tiles(sizes, Side::queries, walked_rows) : 0);
 }
 
 TileWalks tile_walks(const CudaAttentionProblem& problem, Side owner, int owned_rows, int walked_rows, void* memory) {
