@@ -30,8 +30,27 @@ Tensor as_kernels_read(const Tensor& x) {
   return in_pieces && reinterpret_cast<uintptr_t>(address(x)) % 16 != 0 ? contiguous(x.clone()) : x;
 }
 
+/// The same shape for the same numbers, as far as this thread asked lately: what devices have of it (core/cuda/mirror.h) is made
+/// once, and is there when a graph is recorded.
 Ragged equal_lengths(int64_t components, int64_t length) {
-  return Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(components), length));
+  struct Kept {
+    int64_t components, length;
+    Ragged shape;
+  };
+  constexpr size_t kMost = 16;
+  constexpr int64_t kMostComponents = 1 << 14;
+  thread_local std::vector<Kept> kept;  // the latest is the last
+  const auto found =
+      std::find_if(kept.begin(), kept.end(), [&](const Kept& x) { return x.components == components && x.length == length; });
+  if (found != kept.end()) {
+    std::rotate(found, found + 1, kept.end());
+    return kept.back().shape;
+  }
+  const Ragged shape = Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(components), length));
+  if (components > kMostComponents) return shape;
+  if (kept.size() == kMost) kept.erase(kept.begin());
+  kept.push_back({components, length, shape});
+  return shape;
 }
 
 /// Packed operands and where their sequences lie.
@@ -124,7 +143,9 @@ Plan plan_packed(const Packed& x, AttentionOptions options) {
   if (const autograd::Converted converted(autograd::Precision::half); converted)
     return plan_packed(in_scope(x, converted), in_scope(options, converted));
   options.dropout = 0;
-  return make_attention_plan(x.q, x.k, x.v, x.q_rows, x.k_rows, options);
+  const Plan plan = make_attention_plan(x.q, x.k, x.v, x.q_rows, x.k_rows, options);
+  upload_mask(*plan, x.q.device());
+  return plan;
 }
 
 std::string explain_packed(const Packed& x, AttentionOptions options) {

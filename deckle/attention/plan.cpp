@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <variant>
 
 #include "deckle/attention/candidates.h"
 #include "deckle/attention/compile_mask.h"
 #include "deckle/attention/mask_node.h"
 #include "deckle/base/check.h"
+#include "deckle/core/cuda/capture.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/limits.h"
 #include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/mirror.h"
 #include "deckle/core/ragged_room.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/view.h"
@@ -61,9 +65,30 @@ struct Owner {
   Ragged bias;
   std::vector<uint8_t> decoded;
   Plan kept;  // whose mask and lengths these are, where the caller gave a plan
+
+  Owner() = default;
+  ~Owner() { cuda::drop_mirrors(this); }
+  Owner(const Owner&) = delete;
+  Owner& operator=(const Owner&) = delete;
 };
 
 const Owner& owner_of(const AttentionPlan& plan) { return *static_cast<const Owner*>(plan.owner.get()); }
+
+std::span<const std::byte> bytes_of(const std::vector<int32_t>& bounds) { return std::as_bytes(std::span(bounds)); }
+
+/// From the first to the last element.
+std::span<const std::byte> bytes_of(const Tensor& plane) {
+  if (!plane.defined() || plane.numel() == 0) return {};
+  int64_t last = 0;
+  for (int64_t dim = 0; dim < plane.dim(); ++dim) last += (plane.size(dim) - 1) * plane.stride(dim);
+  return {static_cast<const std::byte*>(plane_of(plane).data), static_cast<size_t>(last + 1)};
+}
+
+/// Its own, or that of the plan which it was made from.
+const CompiledMask& mask_of(const AttentionPlan& plan) {
+  const Owner& owner = owner_of(plan);
+  return owner.kept != nullptr ? owner_of(*owner.kept).mask : owner.mask;
+}
 
 /// A plan with a mask and lengths of its own, behind however many that took theirs from it.
 Plan origin(Plan plan) {
@@ -98,8 +123,14 @@ void set_offsets(const Ragged& rows, const int64_t*& known, const int64_t*& on_d
   most = room->longest;
 }
 
-void plan_mask(const AttentionOptions& options, AttentionProblem& problem, Owner& owner) {
-  if (owner.kept == nullptr) owner.mask = compile_mask(options.mask, owner.q, owner.k, problem.heads);
+void plan_mask(const AttentionOptions& options, AttentionProblem& problem, Owner& owner, bool on_device) {
+  if (owner.kept == nullptr) {
+    owner.mask = compile_mask(options.mask, owner.q, owner.k, problem.heads);
+    if (on_device && (!owner.mask.bounds.empty() || owner.mask.plane.defined())) {
+      cuda::refuse_in_capture("a mask compiled and uploaded, as attention_plan does");
+      cuda::keep_mirrors(&owner, {bytes_of(owner.mask.bounds), bytes_of(owner.mask.plane)});
+    }
+  }
   const CompiledMask& mask = owner.kept != nullptr ? owner_of(*owner.kept).mask : owner.mask;
   check(!mask.mixed_alignments || !(options.slopes.defined() || options.table.defined()),
         "the mask has parts of both alignments, so {} has no one distance to go by; align all parts alike",
@@ -204,7 +235,7 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   problem.bias_before_cap = options.bias_before_cap;
   problem.soft_cap = options.soft_cap;
 
-  plan_mask(options, problem, *owner);
+  plan_mask(options, problem, *owner, q.device().is_cuda());
   plan_bias(options, problem, *owner);
   require_per_head("slopes", options.slopes, problem, 1);
   require_per_head("sinks", options.sinks, problem, 1);
@@ -238,6 +269,14 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
     plan->kernels[static_cast<size_t>(pass)] = choose_attention_kernel(request, device_name(q.device()));
   }
   return plan;
+}
+
+void upload_mask(const AttentionPlan& plan, Device device) {
+  if (!device.is_cuda()) return;
+  const CompiledMask& mask = mask_of(plan);
+  for (const std::span<const std::byte> part : {bytes_of(mask.bounds), bytes_of(mask.plane)}) {
+    if (!part.empty()) cuda::mirrored(part.data(), device);
+  }
 }
 
 namespace {

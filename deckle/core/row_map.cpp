@@ -12,7 +12,9 @@ namespace deckle {
 
 RowMap::~RowMap() { cuda::drop_mirrors(this); }
 
-void RowMap::keep_mirrors() const { cuda::keep_mirrors(this, {shape_.sizes(), shape_.offsets(), shape_.order()}); }
+void RowMap::keep_mirrors() const {
+  cuda::keep_mirrors(this, {std::as_bytes(shape_.sizes()), std::as_bytes(shape_.offsets()), std::as_bytes(shape_.order())});
+}
 
 std::span<const int64_t> RowMap::components() const {
   std::call_once(components_made_, [&] {

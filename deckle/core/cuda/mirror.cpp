@@ -28,7 +28,8 @@ struct Product {
 };
 
 struct Array {
-  int64_t count = 0;
+  int64_t bytes = 0;
+  int owners = 0;
   std::vector<Copy> copies;
   std::vector<Product> products;
 };
@@ -38,8 +39,8 @@ constexpr size_t kMostProducts = 16;  // of one array
 /// Leaked on purpose: shapes in static storage are dropped after it would be gone.
 struct Mirrors {
   std::mutex mutex;
-  std::unordered_map<const void*, std::vector<const int64_t*>> owners;
-  std::unordered_map<const int64_t*, Array> arrays;
+  std::unordered_map<const void*, std::vector<const void*>> owners;
+  std::unordered_map<const void*, Array> arrays;
 };
 
 Mirrors& mirrors() {
@@ -49,16 +50,19 @@ Mirrors& mirrors() {
 
 }  // namespace
 
-void keep_mirrors(const void* owner, std::initializer_list<std::span<const int64_t>> arrays) {
+void keep_mirrors(const void* owner, std::initializer_list<std::span<const std::byte>> arrays) {
   if (!in_use()) return;
   Mirrors& all = mirrors();
   const std::lock_guard lock(all.mutex);
   auto [entry, is_new] = all.owners.try_emplace(owner);
   if (!is_new) return;
-  for (const std::span<const int64_t> array : arrays) {
+  for (const std::span<const std::byte> array : arrays) {
     if (array.empty()) continue;
+    const auto bytes = static_cast<int64_t>(array.size());
+    Array& kept = all.arrays[array.data()];
+    if (kept.owners == 0) kept.bytes = bytes;  // copies have one size
     entry->second.push_back(array.data());
-    all.arrays[array.data()].count = static_cast<int64_t>(array.size());
+    ++kept.owners;
   }
 }
 
@@ -68,28 +72,30 @@ void drop_mirrors(const void* owner) noexcept {
   const std::lock_guard lock(all.mutex);
   const auto entry = all.owners.find(owner);
   if (entry == all.owners.end()) return;
-  for (const int64_t* array : entry->second) all.arrays.erase(array);
+  for (const void* host : entry->second) {
+    const auto found = all.arrays.find(host);
+    if (--found->second.owners == 0) all.arrays.erase(found);
+  }
   all.owners.erase(entry);
 }
 
-const int64_t* mirrored(const int64_t* host, Device device) {
+const void* mirrored_bytes(const void* host, Device device, int64_t least) {
   Mirrors& all = mirrors();
   const std::lock_guard lock(all.mutex);
   const auto found = all.arrays.find(host);
-  if (found == all.arrays.end()) return nullptr;
+  if (found == all.arrays.end() || found->second.bytes < least) return nullptr;
   std::vector<Copy>& copies = found->second.copies;
   const auto made = std::find_if(copies.begin(), copies.end(), [&](const Copy& copy) { return copy.device == device; });
   if (made != copies.end()) {
     use(made->block->as<void>(), device);
-    return made->block->as<int64_t>();
+    return made->block->as<void>();
   }
-  const int64_t bytes = found->second.count * static_cast<int64_t>(sizeof(int64_t));
-  auto block = std::make_unique<Block>(bytes, device);
-  copy_bytes(block->as<void>(), device, host, {}, bytes);
-  return copies.emplace_back(Copy{device, std::move(block)}).block->as<int64_t>();
+  auto block = std::make_unique<Block>(found->second.bytes, device);
+  copy_bytes(block->as<void>(), device, host, {}, found->second.bytes);
+  return copies.emplace_back(Copy{device, std::move(block)}).block->as<void>();
 }
 
-const void* made_of(const int64_t* host, Device device, std::span<const int64_t> key, int64_t bytes,
+const void* made_of(const void* host, Device device, std::span<const int64_t> key, int64_t bytes,
                     const std::function<void(void*)>& make) {
   Mirrors& all = mirrors();
   const std::lock_guard lock(all.mutex);

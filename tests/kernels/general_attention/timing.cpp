@@ -52,7 +52,7 @@ void time_case(DType dtype, int64_t length, int64_t heads, int64_t dim, bool cau
   const kernels::Metadata metadata(p);
   void* const bytes = memory.take(static_cast<int64_t>(metadata.bytes().size()));
   cudaMemcpy(bytes, metadata.bytes().data(), metadata.bytes().size(), cudaMemcpyHostToDevice);
-  const kernels::Call call = metadata.at(bytes);
+  const kernels::Call call = metadata.at(bytes, nullptr, nullptr);
   const auto rows = [&] { return deckle::AttentionRows{memory.take(size * item), heads * dim, dim}; };
   const auto operands = [&] { return AttentionOperands{rows(), rows(), rows()}; };
   const auto results = [&] { return AttentionResults{rows(), memory.take(length * heads * 8)}; };

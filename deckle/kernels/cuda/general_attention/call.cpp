@@ -81,13 +81,13 @@ void Metadata::list_tasks() {
   q_lengths_ = append(p.q_lengths, p.sequences);
   k_lengths_ = append(p.k_lengths, p.sequences);
   bias_offsets_ = append(p.bias_offsets, p.sequences);
-  bounds_ = append(p.ranges.bounds, call_.total_rows * p.ranges.count * 2);
-  mask_ = append(static_cast<const std::byte*>(p.mask.data), mask_size(p, call_.longest_rows, call_.longest_keys));
+  if (p.ranges.bounds != nullptr) bound_count_ = call_.total_rows * p.ranges.count * 2;
+  if (p.mask.data != nullptr) mask_bytes_ = mask_size(p, call_.longest_rows, call_.longest_keys);
   row_tasks_ = append(row_tasks.data(), call_.row_task_count);
   key_tasks_ = append(key_tasks.data(), call_.key_task_count);
 }
 
-Call Metadata::at(const void* memory) const {
+Call Metadata::at(const void* memory, const int32_t* bounds, const void* mask) const {
   Call call = call_;
   const auto place = [&]<typename T>(const T*& pointer, int64_t at) {
     pointer = at < 0 ? nullptr : reinterpret_cast<const T*>(static_cast<const std::byte*>(memory) + at);
@@ -98,12 +98,10 @@ Call Metadata::at(const void* memory) const {
   place(p.q_lengths, q_lengths_);
   place(p.k_lengths, k_lengths_);
   place(p.bias_offsets, bias_offsets_);
-  place(p.ranges.bounds, bounds_);
   place(call.row_tasks, row_tasks_);
   place(call.key_tasks, key_tasks_);
-  const std::byte* mask = nullptr;
-  place(mask, mask_);
-  p.mask.data = const_cast<std::byte*>(mask);
+  p.ranges.bounds = bounds;
+  p.mask.data = const_cast<void*>(mask);
   return call;
 }
 

@@ -30,7 +30,8 @@ struct Call {
   const uint32_t* made_key = nullptr;  // [2], of a graph's work; null: the one above
 };
 
-/// What a problem points to on the host, in one piece that is copied to the device.
+/// What a problem points to on the host but for its mask, in one piece that is copied to the device. A problem of the same
+/// lengths has the same bytes.
 class Metadata {
  public:
   /// `problem` points to host memory, and is read here alone. Where the device alone knows the lengths, of so many packed `rows`
@@ -38,8 +39,11 @@ class Metadata {
   explicit Metadata(const AttentionProblem& problem, int64_t rows = 0, int64_t keys = 0);
 
   const std::vector<std::byte>& bytes() const { return bytes_; }
-  /// The call, once bytes() lie at `memory` of the device.
-  Call at(const void* memory) const;
+  /// Of the mask's ranges and of its boolean plane, as far as sequences reach; 0: there are none.
+  int64_t bound_count() const { return bound_count_; }
+  int64_t mask_bytes() const { return mask_bytes_; }
+  /// The call, once bytes() lie at `memory` of the device, and the mask at `bounds` and `mask`.
+  Call at(const void* memory, const int32_t* bounds, const void* mask) const;
 
  private:
   void list_tasks();
@@ -49,8 +53,9 @@ class Metadata {
 
   Call call_;  // with positions in bytes_, from 1, in place of pointers
   std::vector<std::byte> bytes_;
-  int64_t q_offsets_ = -1, k_offsets_ = -1, q_lengths_ = -1, k_lengths_ = -1, bias_offsets_ = -1, bounds_ = -1, mask_ = -1,
-          row_tasks_ = -1, key_tasks_ = -1;
+  int64_t q_offsets_ = -1, k_offsets_ = -1, q_lengths_ = -1, k_lengths_ = -1, bias_offsets_ = -1, row_tasks_ = -1,
+          key_tasks_ = -1;
+  int64_t bound_count_ = 0, mask_bytes_ = 0;
 };
 
 /// Bytes of one statistic of every packed row and head, a multiple of 256.

@@ -1,6 +1,8 @@
 // The ops of attention by the general kernels: forward over forward always, the others where the plan says so.
 #include "deckle/kernels/cuda/packed_attention/general.h"
 
+#include <cstring>
+#include <deque>
 #include <stdexcept>
 #include <vector>
 
@@ -8,6 +10,7 @@
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/mirror.h"
 #include "deckle/kernels/args/attention_served.h"
 #include "deckle/kernels/args/attention_views.h"
 #include "deckle/kernels/cuda/general_attention/kernels.h"
@@ -25,10 +28,13 @@ class GeneralCall {
       : context_(context),
         guard_(context.device),
         metadata_(plan->problem, x.q.sizes[0], x.k.sizes[0]),
-        memory_(size(), context.device),
         key_(context, plan->problem.dropout) {
-    if (plan->problem.known()) deckle::cuda::copy_bytes(memory_.as<void>(), context.device, metadata_.bytes().data(), {}, size());
-    call_ = metadata_.at(memory_.as<void>());
+    const AttentionProblem& p = plan->problem;
+    const std::vector<std::byte>& bytes = metadata_.bytes();
+    const void* memory = p.known() ? kept_of_lengths(p) : nullptr;
+    if (memory == nullptr) memory = p.known() ? upload(bytes.data(), size()) : take(size());
+    call_ = metadata_.at(memory, kept(p.ranges.bounds, metadata_.bound_count()),
+                         kept(static_cast<const std::byte*>(p.mask.data), metadata_.mask_bytes()));
     call_.made_key = key_.made();
     if (!plan->problem.known()) run([](const general::Call& call, cudaStream_t stream) { general::list_tasks(call, stream); });
   }
@@ -47,10 +53,36 @@ class GeneralCall {
  private:
   int64_t size() const { return static_cast<int64_t>(metadata_.bytes().size()); }
 
+  void* take(int64_t bytes) { return blocks_.emplace_back(bytes, context_.device).as<void>(); }
+  const void* upload(const void* host, int64_t bytes) {
+    void* const memory = take(bytes);
+    deckle::cuda::copy_bytes(memory, context_.device, host, {}, bytes);
+    return memory;
+  }
+  /// The mask's own copy, made once, or one for this call.
+  template <typename T>
+  const T* kept(const T* host, int64_t count) {
+    if (host == nullptr || count == 0) return nullptr;
+    const T* const copy = deckle::cuda::mirrored(host, context_.device, count);
+    return copy != nullptr ? copy : static_cast<const T*>(upload(host, count * static_cast<int64_t>(sizeof(T))));
+  }
+  /// What is made of the lengths, once for all layers and passes over one ragged shape. Lengths of keys beside it, as a cache's,
+  /// are others in every call; nullptr: they are not kept.
+  const void* kept_of_lengths(const AttentionProblem& p) const {
+    constexpr int64_t kKind = -1;  // of keys: others begin with a number of sequences
+    if (p.k_lengths != nullptr) return nullptr;
+    const std::vector<std::byte>& bytes = metadata_.bytes();
+    std::vector<int64_t> key(1 + bytes.size() / sizeof(int64_t), kKind);
+    std::memcpy(key.data() + 1, bytes.data(), (key.size() - 1) * sizeof(int64_t));
+    return deckle::cuda::made_of(p.q_offsets, context_.device, key, size(), [&](void* memory) {
+      deckle::cuda::copy_bytes(memory, context_.device, bytes.data(), {}, size());
+    });
+  }
+
   const Context& context_;
   deckle::cuda::DeviceGuard guard_;
   general::Metadata metadata_;
-  Block memory_;
+  std::deque<Block> blocks_;
   DropoutKey key_;
   general::Call call_;
 };

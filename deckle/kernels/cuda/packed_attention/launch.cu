@@ -85,9 +85,10 @@ class Uploads {
     deckle::cuda::copy_bytes(blocks_.back().as<void>(), context_.device, host, {}, bytes);
     return blocks_.back().template as<T>();
   }
-  /// Of a ragged shape: its own copy, made once.
-  const int64_t* kept(const int64_t* host, int64_t count) {
-    const int64_t* const copy = deckle::cuda::mirrored(host, context_.device);
+  /// Of a ragged shape or a mask: its own copy, made once.
+  template <typename T>
+  const T* kept(const T* host, int64_t count) {
+    const T* const copy = deckle::cuda::mirrored(host, context_.device, count);
     return copy != nullptr ? copy : (*this)(host, count);
   }
 
@@ -146,7 +147,7 @@ class Call {
       problem_.table_reach = p.table_reach;
     }
     if (p.ranges.bounds != nullptr && x.q.sizes[0] > 0)
-      problem_.ranges = {uploads_(p.ranges.bounds, 2 * x.q.sizes[0] * p.ranges.count), p.ranges.count};
+      problem_.ranges = {uploads_.kept(p.ranges.bounds, 2 * x.q.sizes[0] * p.ranges.count), p.ranges.count};
     if (p.mask.data != nullptr) problem_.forbidden = bytes_of(p);
     problem_.q = rows_of(x.q);
     problem_.k = keys_of(x.k);
@@ -158,23 +159,24 @@ class Call {
   CudaAttentionPlane gradient_of_bias(const View& gradient) const { return plane_of(gradient, bias_offsets_); }
   CudaAttentionProblem& problem() { return problem_; }
 
-  /// The lists of tiles, which depend on the lengths alone, made once for all layers and passes over one ragged shape; null where
-  /// a launch makes its own: rows and keys are of two shapes, or keys have lengths.
+  /// The lists of tiles, which depend on the lengths alone, made once for all layers and passes over one ragged shape, or a pair
+  /// of them; null where a launch makes its own: keys have lengths, which are others in every call.
   const void* shared_lists(const AttentionProblem& p, cudaStream_t stream) const {
     const AttentionSizes& sizes = problem_.sizes;
-    if (!sizes.ragged() || !p.known() || p.q_offsets != p.k_offsets || p.k_lengths != nullptr) return nullptr;
-    const int64_t key[] = {sizes.batch,
-                           sizes.heads,
-                           sizes.kv_heads,
-                           sizes.head_dim,
-                           sizes.value_dim,
-                           sizes.query_rows,
-                           sizes.key_rows,
-                           problem_.mask.left,
-                           problem_.mask.right,
-                           problem_.mask.bottom_right,
-                           static_cast<int64_t>(problem_.element),
-                           attention_plan_kind(problem_)};
+    if (!sizes.ragged() || !p.known() || p.k_lengths != nullptr) return nullptr;
+    std::vector<int64_t> key = {sizes.batch,
+                                sizes.heads,
+                                sizes.kv_heads,
+                                sizes.head_dim,
+                                sizes.value_dim,
+                                sizes.query_rows,
+                                sizes.key_rows,
+                                problem_.mask.left,
+                                problem_.mask.right,
+                                problem_.mask.bottom_right,
+                                static_cast<int64_t>(problem_.element),
+                                attention_plan_kind(problem_)};
+    if (p.q_offsets != p.k_offsets) key.insert(key.end(), p.k_offsets, p.k_offsets + p.sequences + 1);
     return deckle::cuda::made_of(p.q_offsets, context_.device, key, attention_plan_bytes(problem_),
                                  [&](void* memory) { attention_make_plan(problem_, memory, stream); });
   }
@@ -193,7 +195,7 @@ class Call {
     plane.columns = static_cast<int32_t>(columns);
     const int64_t last = (std::max<int64_t>(p.sequences, 1) - 1) * plane.sequence_stride + (p.heads - 1) * plane.head_stride +
                          (rows - 1) * plane.row_stride + (columns - 1) * plane.column_stride;
-    plane.data = const_cast<uint8_t*>(uploads_(static_cast<const uint8_t*>(p.mask.data), last + 1));
+    plane.data = const_cast<uint8_t*>(uploads_.kept(static_cast<const uint8_t*>(p.mask.data), last + 1));
     return plane;
   }
 

@@ -16,7 +16,8 @@ struct OnHost {
 
   explicit OnHost(const AttentionCase& c) : metadata(made(c)) {
     lists.assign(metadata.bytes().size(), std::byte{0xff});
-    call = metadata.at(LengthsOnDevice::there ? lists.data() : metadata.bytes().data());
+    call = metadata.at(LengthsOnDevice::there ? lists.data() : metadata.bytes().data(), c.problem.ranges.bounds,
+                       c.problem.mask.data);
     if (LengthsOnDevice::there) kernels::list_tasks(call, nullptr);
   }
   static kernels::Metadata made(const AttentionCase& c) {

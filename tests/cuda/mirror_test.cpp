@@ -1,0 +1,66 @@
+// Copies on a device of arrays of the host: each is made once, and kept as long as somebody keeps the array.
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/mirror.h"
+#include "deckle/deckle.h"
+#include "tests/cuda/gpu.h"
+#include "tests/support/expect.h"
+
+namespace deckle {
+namespace {
+
+const Device kGpu = Device::cuda();
+
+int64_t uploads() { return cuda::counters(kGpu).uploads; }
+
+struct Numbers {
+  std::vector<int32_t> host = std::vector<int32_t>(1000);
+  Tensor touched = ones({1}, DType::float32, kGpu);  // nothing is kept before a GPU was used
+  Numbers() { std::iota(host.begin(), host.end(), 7); }
+  std::span<const std::byte> bytes() const { return std::as_bytes(std::span(host)); }
+};
+
+TEST(CudaMirrors, AnArrayIsCopiedOnceForAllItsOwners) {
+  NEEDS_GPU();
+  const Numbers x;
+  const int one = 0, two = 0;
+  EXPECT_EQ(cuda::mirrored(x.host.data(), kGpu), nullptr);
+  cuda::keep_mirrors(&one, {x.bytes(), {}});
+  cuda::keep_mirrors(&two, {x.bytes()});
+  const int64_t before = uploads();
+  const int32_t* const copy = cuda::mirrored(x.host.data(), kGpu, 1000);
+  std::vector<int32_t> back(1000);
+  cuda::copy_bytes(back.data(), {}, copy, kGpu, 4000);
+  EXPECT_EQ(back, x.host);
+  EXPECT_EQ(cuda::mirrored(x.host.data(), kGpu), copy);
+  EXPECT_EQ(cuda::mirrored(x.host.data(), kGpu, 1001), nullptr) << "it is shorter";
+  cuda::drop_mirrors(&one);
+  EXPECT_EQ(cuda::mirrored(x.host.data(), kGpu), copy);
+  EXPECT_EQ(uploads(), before + 1);
+  cuda::drop_mirrors(&one);
+  cuda::drop_mirrors(&two);
+  EXPECT_EQ(cuda::mirrored(x.host.data(), kGpu), nullptr);
+}
+
+TEST(CudaMirrors, ARecordingUsesThoseThatAreThere) {
+  NEEDS_GPU();
+  const Numbers there, new_one;
+  const int owner = 0;
+  cuda::keep_mirrors(&owner, {there.bytes(), new_one.bytes()});
+  const int32_t* const copy = cuda::mirrored(there.host.data(), kGpu);
+  Tensor x = ones({8}, DType::float32, kGpu), y;
+  cuda::Graph(kGpu, [&] {
+    y = x * 2.0;
+    EXPECT_EQ(cuda::mirrored(there.host.data(), kGpu), copy);
+  });
+  testing::expect_error([&] { cuda::Graph(kGpu, [&] { cuda::mirrored(new_one.host.data(), kGpu); }); },
+                        "a graph is being recorded, which cannot have an upload");
+  cuda::drop_mirrors(&owner);
+}
+
+}  // namespace
+}  // namespace deckle
