@@ -169,8 +169,9 @@ void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner
   }
 }
 
-/// Whether kernels can read the rows of a dense bias 16 bytes at a time.
-bool is_in_pieces(const Tensor& bias) {
+}  // namespace
+
+bool bias_is_in_pieces(const Tensor& bias) {
   if (!bias.defined()) return false;
   if (bias.numel() == 0) return true;  // nobody reads it
   if (bias.size(3) % 8 != 0 || bias.stride(3) == 0) return false;
@@ -180,8 +181,6 @@ bool is_in_pieces(const Tensor& bias) {
   }
   return reinterpret_cast<uintptr_t>(address(bias)) % 16 == 0;
 }
-
-}  // namespace
 
 Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& q_rows, const Ragged& k_rows,
                          const AttentionOptions& options) {
@@ -294,7 +293,7 @@ AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOpt
           options.slopes.defined(),
           options.table.defined(),
           options.sinks.defined(),
-          is_in_pieces(options.bias),
+          bias_is_in_pieces(options.bias),
           has_rows(options.bias),
           limits.capability_major,
           limits.capability_minor,

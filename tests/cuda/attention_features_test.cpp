@@ -75,7 +75,7 @@ TEST(CudaAttentionFeatures, BiasOfEveryShape) {
                                             {2, 1, 1, 200},
                                             {2, 4, 130, 1},
                                             {2, 4, 130, 203}}) {
-    const bool in_pieces = shape[3] == 200, of_rows = shape[2] > 1;
+    const bool in_pieces = shape[3] > 1, of_rows = shape[2] > 1;  // rows of 203 biases are copied
     Operands x = operands(130, std::max<int64_t>(shape[3], 200));
     x.add(randn(shape));
     const auto set = [](AttentionOptions& o, const std::vector<Tensor>& of) {

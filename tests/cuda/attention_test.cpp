@@ -152,6 +152,58 @@ TEST(CudaAttention, GradientsOfPartsOfOneTensorAreItsGradientWithoutACopy) {
   }
 }
 
+/// Head dims and biases that the kernels of tensor cores do not read as they lie.
+TEST(CudaAttention, WhatIsNotInPiecesOf16BytesIsCopied) {
+  NEEDS_GPU();
+  struct Case {
+    int64_t dim, value_dim, keys;
+    const char *dims, *bias, *kernel;
+  };
+  for (const Case& c : {Case{7, 33, 57, "head dims 7/33 are copied to 8/40", "bias of 57 columns is copied to 64", "hopper"},
+                        {20, 20, 64, "head dims 20/20 are copied to 24/24", nullptr, "hopper"},
+                        {64, 64, 2, nullptr, "bias of 2 columns is copied to 8", "hopper"},
+                        {130, 9, 57, "head dims 130/9 are copied to 136/16", nullptr, "portable"}}) {
+    SCOPED_TRACE(c.dim);
+    const Pair q({2, 50, 4, c.dim}), k({2, c.keys, 2, c.dim}), v({2, c.keys, 2, c.value_dim}), bias({2, 1, 50, c.keys});
+    const AttentionOptions on_gpu{.mask = masks::causal(), .bias = bias.gpu}, on_cpu{.mask = masks::causal(), .bias = bias.cpu};
+    const std::string text = explain_attention(q.gpu, k.gpu, v.gpu, on_gpu);
+    for (const char* told : {c.dims, c.bias}) {
+      if (told != nullptr) {
+        EXPECT_NE(text.find(told), std::string::npos) << text;
+      }
+    }
+    EXPECT_EQ(text.find(" copied ") != std::string::npos, c.dims != nullptr || c.bias != nullptr) << text;
+    if (!cuda::fake()) {
+      EXPECT_NE(text.find(std::string("  backward: ") + c.kernel + "\n"), std::string::npos) << text;
+    }
+    const Tensor got = attention(q.gpu, k.gpu, v.gpu, on_gpu), expected = attention(q.cpu, k.cpu, v.cpu, on_cpu);
+    expect_near(got, expected);
+    EXPECT_TRUE(got.is_contiguous());
+    const Tensor weight = randn(expected.sizes()).to(DType::bfloat16);
+    got.backward(weight.to(kGpu));
+    expected.backward(weight.to(DType::float32));
+    for (const Pair* x : {&q, &k, &v, &bias}) expect_near(x->gpu.grad(), x->cpu.grad());
+  }
+}
+
+/// A slice at 2 bytes, and rows of 201 numbers; an expanded bias is left as it is.
+TEST(CudaAttention, ABiasAtAnyAddressIsCopied) {
+  NEEDS_GPU();
+  const Pair q({2, 50, 4, 64}), k({2, 200, 2, 64}), v({2, 200, 2, 64}), bias({2, 4, 50, 201});
+  const Tensor of_gpu = slice(bias.gpu, 3, 1, 201), of_cpu = slice(bias.cpu, 3, 1, 201);
+  const std::string text = explain_attention(q.gpu, k.gpu, v.gpu, {.bias = of_gpu});
+  EXPECT_NE(text.find("the bias of 200 columns is copied to 200"), std::string::npos) << text;
+  const Tensor got = attention(q.gpu, k.gpu, v.gpu, {.bias = of_gpu}),
+               expected = attention(q.cpu, k.cpu, v.cpu, {.bias = of_cpu});
+  expect_near(got, expected);
+  sum(got * got).backward();
+  sum(expected * expected).backward();
+  expect_near(bias.gpu.grad(), bias.cpu.grad());
+  const Tensor one = slice(bias.gpu, 2, 0, 1);
+  EXPECT_EQ(explain_attention(q.gpu, k.gpu, v.gpu, {.bias = expand(slice(one, 3, 1, 201), {2, 4, 50, 200})}).find("copied"),
+            std::string::npos);
+}
+
 TEST(CudaAttention, WhatTheTensorCoresDoNotServeTheGeneralKernelsDo) {
   NEEDS_CUDA_KERNELS();
   const Tensor x = randn({1, 8, 2, 64}, {}, kGpu);
