@@ -183,5 +183,29 @@ TEST(CudaAttentionDerivatives, MemoryIsLinearInTheLength) {
   EXPECT_LT(of_many, many << 11);  // an array of bytes [32768, 32768] has 1 GB, 16 times as much
 }
 
+/// The kernels of tensor cores, forward mode and second order among them, at twice the head dim and heads of the above.
+TEST(CudaAttentionDerivatives, HoppersMemoryIsLinearInTheLength) {
+  NEEDS_CUDA_KERNELS();
+  const auto peak = [](int64_t length) {
+    const auto draw = [&] { return random_tensor({1, length, 2, 64}, DType::bfloat16).to(kGpu).detach(); };
+    const Tensor x = draw(), t = draw();
+    const AttentionOptions options{.mask = masks::causal()};
+    const std::string text = explain_attention(x, x, x, options);
+    for (const char* pass : {"forward", "backward", "forward mode", "second order"})
+      EXPECT_NE(text.find(std::string("  ") + pass + ": hopper\n"), std::string::npos) << text;
+    const auto f = [&](const Tensor& q) { return attention(q, x, x, options); };
+    const int64_t before = memory_stats(kGpu).in_use;
+    reset_peak_memory(kGpu);
+    hvp([&](const Tensor& q) { return sum(square(f(q))); }, x, t);
+    jvp(f, x, t);
+    grad([&](const Tensor& q) { return sum(square(grad([&](const Tensor& y) { return sum(square(f(y))); }, q))); }, x);
+    return memory_stats(kGpu).peak - before;
+  };
+  const int64_t of_few = peak(4096), of_many = peak(32768);
+  std::cout << of_few / 1024 << " kB at 4096 tokens, " << of_many / 1024 << " kB at 32768\n";
+  EXPECT_LT(of_many, 10 * of_few);
+  EXPECT_LT(of_many, int64_t{1} << 29);  // scores [2, 32768, 32768] of 2 bytes have 4 GB, 8 times as much
+}
+
 }  // namespace
 }  // namespace deckle
