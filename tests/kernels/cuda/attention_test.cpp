@@ -128,7 +128,8 @@ std::vector<CaseOptions> score_features() {
                                      .first_row = 48,
                                      .first_column = 160};
   all[3].dropout = {.threshold = 256, .seed = 5};
-  all[4].dropout = {.threshold = 1, .seed = 6};
+  all[4].dropout = {
+      .threshold = 1, .seed = 6, .first_row = (int64_t{5} << 33) + 32, .first_column = int64_t{3} << 34};  // beyond 32 bits
   all[5].sinks = true;
   return all;
 }

@@ -136,8 +136,9 @@ class Dropout {
 
   /// Of one pair, by a call of the generator of its own.
   __device__ __forceinline__ bool keeps(int query, int key) const {
-    const uint32_t i = query + 16 * features_.first_row_block, j = key + 16 * features_.first_column_block;
-    uint32_t w[4] = {i >> 4, j >> 4, (head_ + features_.first_head) << 4 | (i & 7) >> 1 << 2 | (j & 7) >> 1,
+    const uint32_t i = query, j = key;  // the first row and column are multiples of 16, of which 32 bits hold the block alone
+    uint32_t w[4] = {(i >> 4) + features_.first_row_block, (j >> 4) + features_.first_column_block,
+                     (head_ + features_.first_head) << 4 | (i & 7) >> 1 << 2 | (j & 7) >> 1,
                      sequence_ + features_.first_sequence};
     philox<7>(w, key0_, key1_);
     const uint32_t even = j & 1 ? w[2] : w[0], odd = j & 1 ? w[3] : w[1];
