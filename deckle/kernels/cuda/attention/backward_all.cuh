@@ -59,6 +59,7 @@
 
 #include "deckle/kernels/cuda/attention/backward_all_steps.cuh"
 #include "deckle/kernels/cuda/attention/backward_key_tiles.cuh"
+#include "deckle/kernels/cuda/tile/product.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -180,15 +181,15 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
       const auto issue_dq = [&](const Ring<stages>& at) __attribute__((always_inline)) {
         if constexpr (Shape::order == Order::apart) {
           arch::wait(shared.ds_full[at.slot], at.parity);
-          arch::wgmma_fence();
+          tile::begin();
         } else {
           arch::named_sync<256>(1);
         }
         tile::multiply_both_transposed<element, kDq, N, M, true>(dq, {k_operand}, {ds_operand + at.slot * ds_step});
-        arch::wgmma_commit();
+        tile::commit();
       };
       const auto stage_dq = [&](const Ring<stages>& at) __attribute__((always_inline)) {
-        arch::pin(dq);
+        tile::settle(dq);
         arch::wait(shared.staged_empty[warpgroup], at.slot ^ 1);
 #pragma unroll
         for (int i = 0; i < kDq / 8; ++i)
@@ -198,10 +199,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
       };
       const auto store_ds = [&]() __attribute__((always_inline)) {
         store_score_gradients(shared.ds[ring.slot], warpgroup, thread, ds);
-        arch::pin(dv);
-        arch::pin(dk);
-        arch::pin(p);
-        arch::pin(ds);
+        tile::settle(dv, dk, p, ds);
         arch::fence_shared_for_async();
       };
       [[maybe_unused]] portable::KeptFlags<M> kept;
@@ -300,9 +298,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         }
       };
       clear_dead_queries(ring);
-      steps.issue_scores(score, ring);
-      arch::wgmma_wait<0>();
-      arch::pin(score);
+      steps.issue_scores(score, ring).wait();
       arch::wait(shared.v_full[0], v.parity);
       if constexpr (Shape::order == Order::meeting) {
         const auto iterate = [&](auto more, auto set) __attribute__((always_inline)) {
@@ -313,41 +309,33 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           next.advance();
           if constexpr (kSet != FeatureSet::dropout) change_scores(set);
           if constexpr (kSet == FeatureSet::any) clear_dead_gradients(ring);
-          steps.issue_dp(dp, ring);
+          const auto dp_under_way = steps.issue_dp(dp, ring);
           prepare(set);
           steps.probabilities(score, ring);
-          arch::pin(score);
+          tile::settle(score);
           arch::wait(shared.grad_full[ring.slot], ring.parity);  // passes: keeps the exponentials above the next wait
-          arch::wgmma_wait<0>();
-          arch::pin(dp);
+          dp_under_way.wait();
           if constexpr (!kMore) arch::release_tile(shared.v_empty[0]);
           score_gradients(set);
           store_ds();
           if constexpr (Shape::biased) arch::release(shared.ds_full[ring.slot]);
-          arch::wgmma_fence();
+          tile::begin();
           tile::multiply<element, D, M, false>(dv, p, steps.grad_at(ring));
-          arch::wgmma_commit();
+          tile::commit();
           issue_dq(ring);
           tile::multiply<element, D, M, false>(dk, ds, steps.q_at(ring));
-          arch::wgmma_commit();
-          arch::wgmma_wait<1>();
-          arch::pin(dv);
-          arch::pin(p);
+          const auto dk_under_way = tile::commit(dk, ds);
+          tile::wait<1>(dv, p);
           arch::release(shared.grad_empty[ring.slot]);
           if constexpr (Shape::biased) arch::release(shared.ds_empty[ring.slot]);
           stage_dq(ring);
-          arch::wgmma_wait<0>();
-          arch::pin(dk);
-          arch::pin(ds);
+          dk_under_way.wait();
           if constexpr (kMore) {
             if constexpr (kSet == FeatureSet::any) clear_dead_queries(next);
             steps.issue_scores(score, next);
           }
           arch::release(shared.q_empty[ring.slot]);
-          if constexpr (kMore) {
-            arch::wgmma_wait<0>();
-            arch::pin(score);
-          }
+          if constexpr (kMore) tile::wait(score);
           ring = next;
         };
         const auto walk = [&](auto set) __attribute__((always_inline)) {
@@ -373,40 +361,34 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
         const auto iterate = [&](auto more, auto has_before) __attribute__((always_inline)) {
           constexpr bool kMore = decltype(more)::value, kBefore = decltype(has_before)::value;
           steps.probabilities(score, ring);
-          arch::pin(score);
+          tile::settle(score);
           arch::wait(kMore ? shared.grad_full[ring.slot] : shared.v_full[0], kMore ? ring.parity : v.parity);  // passes, as above
-          arch::wgmma_wait<0>();
-          arch::pin(dp);
+          tile::wait(dp);
           if constexpr (!kMore) arch::release_tile(shared.v_empty[0]);
           score_gradients(Set<FeatureSet::any>{});
           if constexpr (!Shape::biased) arch::wait(shared.ds_empty[ring.slot], ring.parity ^ 1);
           store_ds();
           arch::release(shared.ds_full[ring.slot]);
           take_turn(warpgroup);
-          arch::wgmma_fence();
+          tile::begin();
           tile::multiply<element, D, M, false>(dv, p, steps.grad_at(ring));
           tile::multiply<element, D, M, false>(dk, ds, steps.q_at(ring));
-          arch::wgmma_commit();
+          const auto results_under_way = tile::commit(dv, dk, p, ds);
           if constexpr (kBefore) issue_dq(before(ring));
           hand_on(warpgroup);
-          arch::wgmma_wait<kBefore ? 1 : 0>();
-          arch::pin(dv);
-          arch::pin(dk);
-          arch::pin(p);
-          arch::pin(ds);
+          results_under_way.template wait<kBefore ? 1 : 0>();
           arch::release(shared.grad_empty[ring.slot]);
           Ring<stages> next = ring;
           next.advance();
           if constexpr (kMore) steps.issue_scores(score, next);
           arch::release(shared.q_empty[ring.slot]);
           if constexpr (kBefore) {
-            arch::wgmma_wait<kMore ? 1 : 0>();
+            tile::wait<kMore ? 1 : 0>();
             finish_dq(before(ring));
           }
           ring = next;
           if constexpr (kMore) {
-            arch::wgmma_wait<0>();
-            arch::pin(score);
+            tile::wait(score);
             prepare(Set<FeatureSet::any>{});
             clear_dead_gradients(ring);
             steps.issue_dp(dp, ring);
@@ -427,7 +409,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) all_gradients(const __grid_
           iterate(std::false_type{}, std::false_type{});
         }
         issue_dq(before(ring));
-        arch::wgmma_wait<0>();
+        tile::wait();
         finish_dq(before(ring));
       }
     } else {

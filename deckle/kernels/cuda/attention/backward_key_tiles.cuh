@@ -12,6 +12,7 @@
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
 #include "deckle/kernels/cuda/attention/backward_scores.cuh"
 #include "deckle/kernels/cuda/tile/matmul.cuh"
+#include "deckle/kernels/cuda/tile/product.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -94,7 +95,7 @@ class BandMask {
 };
 
 /// One warpgroup's view of a work: the operands in shared memory and the steps that all schedules are made of. Products are
-/// issued and committed, never waited for.
+/// issued, never waited for.
 template <class Shape>
 class KeySteps {
   static constexpr Element element = Shape::element;
@@ -115,20 +116,20 @@ class KeySteps {
         v_(kOneAddress ? 0 : tile::operand(shared.v[0].address(), N, row).low + v_slot * (sizeof(shared.v[0]) / 16)),
         mask_(work, row) {}
 
-  __device__ __forceinline__ void issue_scores(float (&score)[M / 2], const Position& at) {
+  __device__ __forceinline__ auto issue_scores(float (&score)[M / 2], const Position& at) {
     arch::wait(shared_.q_full[at.slot], at.parity);
-    arch::wgmma_fence();
+    tile::begin();
     tile::multiply_transposed<element, M, D, N, M, true>(score, {k_}, q_at(at));
-    arch::wgmma_commit();
+    return tile::commit(score);
   }
 
-  __device__ __forceinline__ void issue_dp(float (&dp)[M / 2], const Position& at) {
+  __device__ __forceinline__ auto issue_dp(float (&dp)[M / 2], const Position& at) {
     // One register for both where k and v have the same shape and as many buffers.
     const uint32_t v = kOneAddress ? k_ + static_cast<uint32_t>(sizeof(shared_.k) / 16) : v_;
     arch::wait(shared_.grad_full[at.slot], at.parity);
-    arch::wgmma_fence();
+    tile::begin();
     tile::multiply_transposed<element, M, Dv, N, M, true>(dp, {v}, grad_at(at));
-    arch::wgmma_commit();
+    return tile::commit(dp);
   }
 
   /// P^T in place of S^T: column pairs of the accumulator are queries.

@@ -36,6 +36,7 @@
 #include <type_traits>
 
 #include "deckle/kernels/cuda/attention/backward_key_tiles.cuh"
+#include "deckle/kernels/cuda/tile/product.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -119,44 +120,32 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
 #pragma unroll 1
         for (; remaining > 0; --remaining) {
           steps.forget_operands();
-          steps.issue_scores(score, ring);
-          steps.issue_dp(dp, ring);
-          arch::wgmma_wait<1>();
-          arch::pin(score);
+          const auto scores_under_way = steps.issue_scores(score, ring);
+          const auto dp_under_way = steps.issue_dp(dp, ring);
+          scores_under_way.template wait<1>();
           steps.probabilities(score, ring);
-          arch::pin(score);
+          tile::settle(score);
           arch::wait(shared.grad_full[ring.slot], ring.parity);  // keeps the exponentials above the next wait
-          arch::wgmma_wait<0>();
-          arch::pin(dp);
+          dp_under_way.wait();
           uint32_t ds[M / 4];
           steps.score_gradients(ds, p, score, dp, ring);
-          arch::pin(dv);
-          arch::pin(dk);
-          arch::pin(p);
-          arch::pin(ds);
-          arch::wgmma_fence();
+          tile::settle(dv, dk, p, ds);
+          tile::begin();
           tile::multiply<element, D, M, false>(dv, p, steps.grad_at(ring));
           tile::multiply<element, D, M, false>(dk, ds, steps.q_at(ring));
-          arch::wgmma_commit();
-          arch::wgmma_wait<0>();
-          arch::pin(dv);
-          arch::pin(dk);
-          arch::pin(p);
-          arch::pin(ds);
+          tile::commit(dv, dk, p, ds).wait();
           arch::release(shared.grad_empty[ring.slot]);
           arch::release(shared.q_empty[ring.slot]);
           ring.advance();
         }
       } else {
-        steps.issue_scores(score, ring);
-        steps.issue_dp(dp, ring);
+        const auto first_scores = steps.issue_scores(score, ring);
+        const auto first_dp = steps.issue_dp(dp, ring);
         release_leaving();
-        arch::wgmma_wait<1>();
-        arch::pin(score);
+        first_scores.template wait<1>();
         steps.probabilities(score, ring);
         tile::pack_operand<element>(p, score);
-        arch::wgmma_wait<0>();
-        arch::pin(dp);
+        first_dp.wait();
         const auto iterate = [&](auto more) {
           constexpr bool kMore = decltype(more)::value;
           uint32_t ds[M / 4];
@@ -166,45 +155,32 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients(const __grid_
           steps.score_gradients(
               dp, [&](int k) { return make_float4(score[4 * k], score[4 * k + 1], score[4 * k + 2], score[4 * k + 3]); }, ring);
           tile::pack_operand<element>(ds, dp);
-          arch::pin(dv);
-          arch::pin(dk);
-          arch::pin(p);
-          arch::pin(ds);
+          tile::settle(dv, dk, p, ds);
           if constexpr (kMore) {
             steps.issue_scores(score, next);
           } else {
-            arch::wgmma_fence();
+            tile::begin();
           }
           tile::multiply<element, D, M, false>(dv, p, steps.grad_at(ring));
-          arch::wgmma_commit();
+          const auto dv_under_way = tile::commit(dv, p);
           tile::multiply<element, D, M, false>(dk, ds, steps.q_at(ring));
-          arch::wgmma_commit();
+          const auto dk_under_way = tile::commit(dk, ds);
           if constexpr (kMore) {
-            arch::wgmma_wait<2>();
-            arch::pin(score);
+            tile::wait<2>(score);
             steps.probabilities(score, next);
-            arch::pin(score);
+            tile::settle(score);
             arch::wait(shared.grad_full[next.slot], next.parity);  // keeps the exponentials above the next wait
-            arch::wgmma_wait<1>();
-            arch::pin(dv);
-            arch::pin(p);
+            dv_under_way.template wait<1>();
             arch::release(shared.grad_empty[ring.slot]);
-            steps.issue_dp(dp, next);
-            arch::wgmma_wait<1>();
-            arch::pin(dk);
-            arch::pin(ds);
+            const auto next_dp = steps.issue_dp(dp, next);
+            dk_under_way.template wait<1>();
             arch::release(shared.q_empty[ring.slot]);
             tile::pack_operand<element>(p, score);
-            arch::pin(p);
+            tile::settle(p);
             arch::wait(shared.grad_full[next.slot], next.parity);
-            arch::wgmma_wait<0>();
-            arch::pin(dp);
+            next_dp.wait();
           } else {
-            arch::wgmma_wait<0>();
-            arch::pin(dv);
-            arch::pin(dk);
-            arch::pin(p);
-            arch::pin(ds);
+            tile::wait(dv, dk, p, ds);
             arch::release(shared.grad_empty[ring.slot]);
             arch::release(shared.q_empty[ring.slot]);
           }

@@ -27,6 +27,7 @@
 #include <type_traits>
 
 #include "deckle/kernels/cuda/attention/backward_key_tiles.cuh"
+#include "deckle/kernels/cuda/tile/product.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -160,9 +161,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
         exchange.arrive_full();
       };
       if (remaining > 0) {
-        steps.issue_scores(score, ring);
-        arch::wgmma_wait<0>();
-        arch::pin(score);
+        steps.issue_scores(score, ring).wait();
         steps.probabilities(score, ring);
         arch::release(shared.q_empty[ring.slot]);
         hand_over();
@@ -174,34 +173,30 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
           Ring<stages> next = ring;
           next.advance();
           arch::wait(shared.grad_full[ring.slot], ring.parity);
-          arch::pin(dv);
-          arch::pin(p);
+          tile::settle(dv, p);
           if constexpr (kMore && Shape::next_first) {
             steps.issue_scores(score, next);
           } else {
-            arch::wgmma_fence();
+            tile::begin();
           }
           tile::multiply<element, Dv, M, false>(dv, p, steps.grad_at(ring));
-          arch::wgmma_commit();
+          const auto dv_under_way = tile::commit(dv, p);
           if constexpr (kMore) {
-            if constexpr (!Shape::next_first) steps.issue_scores(score, next);
-            arch::wgmma_wait<1>();
-            if constexpr (!Shape::next_first) {
-              arch::pin(dv);
-              arch::pin(p);
+            if constexpr (Shape::next_first) {
+              tile::wait<1>(score);
+            } else {
+              const auto scores_under_way = steps.issue_scores(score, next);
+              dv_under_way.template wait<1>();
               arch::release(shared.grad_empty[ring.slot]);
-              arch::wgmma_wait<0>();
+              scores_under_way.wait();
             }
-            arch::pin(score);
             steps.probabilities(score, next);
-            arch::pin(score);
+            tile::settle(score);
             arch::release(shared.q_empty[next.slot]);
             hand_over();
           }
           if constexpr (!kMore || Shape::next_first) {
-            arch::wgmma_wait<0>();
-            arch::pin(dv);
-            arch::pin(p);
+            dv_under_way.wait();
             arch::release(shared.grad_empty[ring.slot]);
           }
           ring = next;
@@ -225,9 +220,7 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
           exchange.arrive_empty();
           arch::release(shared.grad_empty[ring.slot]);
         };
-        steps.issue_dp(dp, ring);
-        arch::wgmma_wait<0>();
-        arch::pin(dp);
+        steps.issue_dp(dp, ring).wait();
         score_gradients();
         const auto iterate = [&](auto more) {
           constexpr bool kMore = decltype(more)::value;
@@ -239,34 +232,30 @@ __global__ void __launch_bounds__(Shape::threads, 1) key_gradients_split(const _
           const Ring<stages> now = ring;
           ring.advance();
           arch::wait(shared.q_full[now.slot], now.parity);
-          arch::pin(dk);
-          arch::pin(ds);
+          tile::settle(dk, ds);
           if constexpr (kMore && Shape::next_first) {
             steps.issue_dp(dp, ring);
           } else {
-            arch::wgmma_fence();
+            tile::begin();
           }
           tile::multiply<element, D, M, false>(dk, ds, steps.q_at(now));
-          arch::wgmma_commit();
+          const auto dk_under_way = tile::commit(dk, ds);
           if constexpr (kMore) {
-            if constexpr (!Shape::next_first) steps.issue_dp(dp, ring);
-            arch::wgmma_wait<1>();
-            if constexpr (!Shape::next_first) {
-              arch::pin(dk);
-              arch::pin(ds);
+            if constexpr (Shape::next_first) {
+              tile::wait<1>(dp);
+            } else {
+              const auto dp_under_way = steps.issue_dp(dp, ring);
+              dk_under_way.template wait<1>();
               arch::release(shared.q_empty[now.slot]);
-              arch::wgmma_wait<0>();
+              dp_under_way.wait();
             }
-            arch::pin(dp);
             score_gradients();
-            arch::pin(dp);
+            tile::settle(dp);
             if constexpr (Shape::next_first)
               arch::wait(shared.q_full[now.slot], now.parity);  // passes: keeps the arithmetic above the next wait
           }
           if constexpr (!kMore || Shape::next_first) {
-            arch::wgmma_wait<0>();
-            arch::pin(dk);
-            arch::pin(ds);
+            dk_under_way.wait();
             arch::release(shared.q_empty[now.slot]);
           }
         };

@@ -30,6 +30,7 @@
 
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
 #include "deckle/kernels/cuda/tile/matmul.cuh"
+#include "deckle/kernels/cuda/tile/product.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -265,20 +266,20 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients(const __gri
       float score[N / 2], dp[N / 2];
       const auto issue_scores = [&] {
         arch::wait(shared.k_full[k.slot], k.parity);
-        arch::wgmma_fence();
+        tile::begin();
         tile::multiply_transposed<element, N, D, M, N, true>(score, {q_operand}, {k_operand + k.slot * k_step});
-        arch::wgmma_commit();
+        tile::commit();
         k.advance();
       };
       const auto issue_dp = [&] {
         arch::wait(shared.v_full[v.slot], v.parity);
-        arch::wgmma_fence();
+        tile::begin();
         tile::multiply_transposed<element, N, Dv, M, N, true>(dp, {grad_operand}, {k_operand + v_from_k + v.slot * v_step});
-        arch::wgmma_commit();
+        return tile::commit(dp);
       };
-      const auto issue_dq = [&](const uint32_t(&ds)[N / 4]) {
+      const auto issue_dq = [&](uint32_t(&ds)[N / 4]) {
         tile::multiply<element, D, N, false>(dq, ds, {k_operand + k_done.slot * k_step});
-        arch::wgmma_commit();
+        return tile::commit(dq, ds);
       };
       const auto probabilities = [&] {
 #pragma unroll
@@ -295,13 +296,11 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients(const __gri
 
       issue_scores();
       wait_grad_out();
-      issue_dp();
-      arch::wgmma_wait<1>();
-      arch::pin(score);
+      const auto first_dp = issue_dp();
+      tile::wait<1>(score);
       release_if(shared.q_empty[q.slot], remaining == 1);
       probabilities();
-      arch::wgmma_wait<0>();
-      arch::pin(dp);
+      first_dp.wait();
       release_if(shared.grad_empty[q.slot], remaining == 1);
       arch::release(shared.v_empty[v.slot]);
       v.advance();
@@ -311,39 +310,36 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients(const __gri
         arch::forget(k_operand);
         arch::forget(q_operand);
         score_gradients(ds);
-        arch::pin(dq);
-        arch::pin(ds);
+        tile::settle(dq, ds);
         if constexpr (kMore && kScoresFirst) {
           issue_scores();
         } else {
-          arch::wgmma_fence();
+          tile::begin();
         }
-        issue_dq(ds);
+        const auto dq_under_way = issue_dq(ds);
         if constexpr (kMore) {
           if constexpr (!kScoresFirst) issue_scores();
           issue_dp();
-          arch::wgmma_wait<2>();
-          if constexpr (!kScoresFirst) {
-            arch::pin(dq);
-            arch::pin(ds);
+          if constexpr (kScoresFirst) {
+            tile::wait<2>(score);
+          } else {
+            dq_under_way.template wait<2>();
             arch::release(shared.k_empty[k_done.slot]);
-            arch::wgmma_wait<1>();
+            tile::wait<1>(score);
           }
-          arch::pin(score);
           release_if(shared.q_empty[q.slot], remaining == 2);
           probabilities();
-          arch::pin(score);
+          tile::settle(score);
           arch::wait(shared.v_full[v.slot], v.parity);  // passes: keeps the exponentials above the next wait
         }
-        arch::wgmma_wait<0>();
+        tile::wait();
         if constexpr (!kMore || kScoresFirst) {
-          arch::pin(dq);
-          arch::pin(ds);
+          tile::settle(dq, ds);
           arch::release(shared.k_empty[k_done.slot]);
         }
         k_done.advance();
         if constexpr (kMore) {
-          arch::pin(dp);
+          tile::settle(dp);
           release_if(shared.grad_empty[q.slot], remaining == 2);
           arch::release(shared.v_empty[v.slot]);
           v.advance();

@@ -10,6 +10,7 @@
 
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
 #include "deckle/kernels/cuda/tile/matmul.cuh"
+#include "deckle/kernels/cuda/tile/product.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -110,21 +111,20 @@ __global__ void __launch_bounds__(Shape::threads, 1) query_gradients_of_scores(c
 #pragma unroll 1
     for (; j < first; ++j) skip();
     Ring<stages> before = ring;
-    arch::pin(dq);
+    tile::settle(dq);
 #pragma unroll 1
     for (; j < last; ++j) {
       arch::wait(shared.full[ring.slot], ring.parity);
-      arch::wgmma_fence();
+      tile::begin();
       tile::multiply_shared_transposed<Shape::element, D, N, false>(
           dq, tile::operand(shared.scores[ring.slot][warpgroup].address(), N), tile::operand(shared.k[ring.slot].address(), N));
-      arch::wgmma_commit();
-      arch::wgmma_wait<1>();
+      tile::commit();
+      tile::wait<1>();  // the batch before has read its tiles
       arch::arrive_if(shared.empty[before.slot], j > first && first_lane);
       before = ring;
       ring.advance();
     }
-    arch::wgmma_wait<0>();
-    arch::pin(dq);
+    tile::wait(dq);
     arch::arrive_if(shared.empty[before.slot], last > first && first_lane);
 #pragma unroll 1
     for (; j < count; ++j) skip();

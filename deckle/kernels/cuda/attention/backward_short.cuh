@@ -16,6 +16,7 @@
 
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
 #include "deckle/kernels/cuda/tile/matmul.cuh"
+#include "deckle/kernels/cuda/tile/product.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -249,11 +250,11 @@ __device__ __forceinline__ void short_item(typename Shape::Shared& shared, const
     uint32_t ds[L / 4];
     {
       float score[L / 2], dp[L / 2];
-      arch::wgmma_fence();
+      tile::begin();
       tile::multiply_transposed<element, L, D, 128, 128, true>(score, q, k);
-      arch::wgmma_commit();
+      const auto scores_under_way = tile::commit(score);
       tile::multiply_transposed<element, L, D, 128, 128, true>(dp, grad_out, v);
-      arch::wgmma_commit();
+      const auto dp_under_way = tile::commit(dp);
       float lse2[2], grad_lse[2];
       int low[2];
       uint32_t count[2];
@@ -265,16 +266,14 @@ __device__ __forceinline__ void short_item(typename Shape::Shared& shared, const
         low[half] = column - least;
         count[half] = r < live_rows ? min(key_rows, query + band.high + 1) - least : 0;
       }
-      arch::wgmma_wait<1>();
-      arch::pin(score);
+      scores_under_way.template wait<1>();
 #pragma unroll
       for (int i = 0; i < L / 2; ++i) {
         const int half = (i >> 1) & 1;
         const bool keep = static_cast<uint32_t>(low[half] + 8 * (i / 4) + i % 2) < count[half];
         score[i] = keep ? arch::exp2(fmaf(score[i], common.scale_log2, -lse2[half])) : 0.0f;
       }
-      arch::wgmma_wait<0>();
-      arch::pin(dp);
+      dp_under_way.wait();
       if (first_lane) arch::wait_stores_read();  // what left from here before
       meet();
       const auto put = [&](auto& tiles, const uint32_t(&x)[L / 4]) {
@@ -310,23 +309,15 @@ __device__ __forceinline__ void short_item(typename Shape::Shared& shared, const
     meet();
 
     float dq[D / 2];
-    if constexpr (kAlone) {
-      arch::pin(dv);
-      arch::pin(dk);
-    }
-    arch::pin(ds);
-    arch::wgmma_fence();
+    if constexpr (kAlone) tile::settle(dv, dk);
+    tile::settle(ds);
+    tile::begin();
     tile::multiply<element, D, L, true>(dq, ds, k);
     const tile::Operand all_q = tile::operand(shared.q[slot].address(), 128, 64 * unit);
     const tile::Operand all_grad_out = tile::operand(shared.grad_out[slot].address(), 128, 64 * unit);
     tile::multiply_shared_transposed<element, D, L, !kAlone>(dv, tile::operand(p_tile.address(), 128), all_grad_out);
     tile::multiply_shared_transposed<element, D, L, !kAlone>(dk, tile::operand(ds_tile.address(), 128), all_q);
-    arch::wgmma_commit();
-    arch::wgmma_wait<0>();
-    arch::pin(dq);
-    arch::pin(dv);
-    arch::pin(dk);
-    arch::pin(ds);
+    tile::commit(dq, dv, dk, ds).wait();
     arch::release(shared.empty[slot]);
     ring.advance();
     arch::named_sync<128>(2 + warpgroup);  // the products of all its warps have read P and dS of this warpgroup's keys
