@@ -84,7 +84,8 @@ constexpr int shared_bytes(Role role) {
 }
 
 template <Element element, class W, Role role>
-__global__ void __launch_bounds__(kThreads) gradient_kernel(BackwardArguments args) {
+__global__ void __launch_bounds__(kThreads, W::scoring == Scoring::planes ? blocks_that_fit(shared_bytes<W>(role)) : 0)
+    gradient_kernel(BackwardArguments args) {
   constexpr int D = W::D, kWalked = walked_rows<W>(role), kTileBytes = kWalked * W::row_bytes, kStageBytes = 2 * kTileBytes;
   constexpr bool owns_queries = role == Role::query;
   extern __shared__ __align__(1024) unsigned char memory[];

@@ -136,7 +136,7 @@ constexpr int shared_bytes() {
 
 // Block (strip of rows of a sequence, head, lane of key tiles) of the gradient's own dims.
 template <Element element, class W>
-__global__ void __launch_bounds__(kThreads) bias_gradient(PlaneArguments args) {
+__global__ void __launch_bounds__(kThreads, blocks_that_fit(shared_bytes<W>())) bias_gradient(PlaneArguments args) {
   extern __shared__ __align__(1024) unsigned char memory[];
   const Tiles<element, W> tiles(args, memory);
   const SharedTile staged{reinterpret_cast<float*>(memory)};  // over the operands
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(kThreads) bias_gradient(PlaneArguments args) {
 
 // Part blockIdx.x of the query tiles of head blockIdx.y, added to sums of its own, which begin as zeros.
 template <Element element, class W>
-__global__ void __launch_bounds__(kThreads) table_gradient(PlaneArguments args, int slots) {
+__global__ void __launch_bounds__(kThreads, blocks_that_fit(shared_bytes<W>())) table_gradient(PlaneArguments args, int slots) {
   extern __shared__ __align__(1024) unsigned char memory[];
   constexpr int kDiagonals = kRows + kKeys - 1;
   __shared__ float of_diagonal[kDiagonals];

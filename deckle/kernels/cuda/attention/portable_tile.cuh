@@ -11,6 +11,17 @@ namespace deckle::kernels::cuda::attention::portable {
 
 inline constexpr int kThreads = 128;
 
+/// Blocks with so much shared memory that the 99 KB of small devices have room for: what __launch_bounds__ is told. Where it is
+/// told nothing (0), ptxas aims at more blocks than fit, and on newer architectures spills a few registers for them. Machine code
+/// for sm_80 spills none without, and that for sm_90 is as it was measured.
+__host__ __device__ constexpr int blocks_that_fit([[maybe_unused]] int shared_bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 800 && __CUDA_ARCH__ != 900
+  return 99 * 1024 / (shared_bytes + 1024);
+#else
+  return 0;
+#endif
+}
+
 /// What the kernels of one width of columns have in common. D is 64, 128 or 256. Kernels for Scoring::scores are there for bf16
 /// alone, of the backward up to D = 128; elsewhere those of Scoring::planes serve it.
 template <int D_, Scoring scoring_, bool backward = false>
