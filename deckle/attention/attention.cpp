@@ -1,9 +1,6 @@
 #include "deckle/attention/attention.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -11,15 +8,13 @@
 
 #include "deckle/attention/candidates.h"
 #include "deckle/attention/mask_node.h"
+#include "deckle/attention/padded.h"
 #include "deckle/attention/plan.h"
 #include "deckle/autograd/autocast.h"
 #include "deckle/base/check.h"
-#include "deckle/core/cuda/device.h"
-#include "deckle/core/cuda/limits.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/support.h"
-#include "deckle/ops/generated/arrange.h"
 #include "deckle/ops/generated/attention.h"
 #include "deckle/ops/generated/shape.h"
 
@@ -125,52 +120,6 @@ AttentionOptions in_scope(AttentionOptions options, const autograd::Converted& c
   return options;
 }
 
-/// Operands with zeros behind their last columns, where the kernels of a GPU then serve them that would not: head dims of halves
-/// are read in pieces of 16 bytes, and so are the rows of a bias by Hopper's. Zeros change no score; what of the result comes of
-/// them is cut off. These are ops, so derivatives of every order are those of what was given.
-struct Padded {
-  Packed x;
-  AttentionOptions options;
-  std::string told;  // empty: nothing is padded
-};
-
-int64_t in_pieces(int64_t columns) { return (columns + 7) / 8 * 8; }
-
-/// A dense bias whose rows are not where Hopper's kernels read them, at head dims at which these serve one. Not an expanded one,
-/// whose copy would be larger.
-bool pads_bias(const Tensor& q, const Tensor& v, const Tensor& bias) {
-  if (!bias.defined() || bias.dim() != 4 || bias.size(3) <= 1 || bias.numel() == 0 || bias.dtype() != q.dtype()) return false;
-  if (!cuda::fake() && cuda::device_limits(q.device()).capability_major != 9) return false;
-  const int64_t dims[] = {in_pieces(q.size(2)), in_pieces(v.size(2))};
-  if (std::max(dims[0], dims[1]) > 128 || (dims[0] > 64) != (dims[1] > 64)) return false;
-  for (int dim = 0; dim < 4; ++dim) {
-    if (bias.size(dim) > 1 && bias.stride(dim) == 0) return false;
-  }
-  return !bias_is_in_pieces(bias);
-}
-
-Padded padded(Packed x, AttentionOptions options) {
-  Padded result{std::move(x), std::move(options), {}};
-  auto& [q, k, v, q_rows, k_rows] = result.x;
-  constexpr int64_t kWidest = 256;
-  const int64_t head_dim = q.size(2), value_dim = v.size(2), wide = in_pieces(head_dim), wide_value = in_pieces(value_dim);
-  if (!q.device().is_cuda() || item_size(q.dtype()) != 2 || k.size(2) != head_dim || head_dim < 1 || value_dim < 1 ||
-      std::max(wide, wide_value) > kWidest)
-    return result;
-  Tensor& bias = result.options.bias;
-  if (pads_bias(q, v, bias)) {
-    const int64_t columns = bias.size(3);
-    bias = in_pieces(columns) > columns ? pad(bias, {0, in_pieces(columns) - columns}) : contiguous(bias.clone());
-    result.told += fmt::format("  the bias of {} columns is copied to {}\n", columns, in_pieces(columns));
-  }
-  if (wide == head_dim && wide_value == value_dim) return result;
-  if (!result.options.scale) result.options.scale = 1.0 / std::sqrt(static_cast<double>(head_dim));
-  if (wide > head_dim) q = pad(q, {0, wide - head_dim}), k = pad(k, {0, wide - head_dim});
-  if (wide_value > value_dim) v = pad(v, {0, wide_value - value_dim});
-  result.told += fmt::format("  head dims {}/{} are copied to {}/{}\n", head_dim, value_dim, wide, wide_value);
-  return result;
-}
-
 AttentionOutputs planned_attention(const Packed& x, const AttentionOptions& options) {
   const Plan plan = make_attention_plan(x.q, x.k, x.v, x.q_rows, x.k_rows, options);
   const auto dense = [](const Tensor& tensor) { return tensor.defined() ? contiguous(tensor) : tensor; };
@@ -193,8 +142,8 @@ AttentionOutputs planned_attention(const Packed& x, const AttentionOptions& opti
 AttentionOutputs packed_attention(const Packed& x, const AttentionOptions& options) {
   if (const autograd::Converted converted(autograd::Precision::half); converted)
     return packed_attention(in_scope(x, converted), in_scope(options, converted));
-  const Padded wide = padded(x, options);
-  const auto [out, lse] = planned_attention(wide.x, wide.options);
+  const PaddedOperands wide = padded_operands(x.q, x.k, x.v, options);
+  const auto [out, lse] = planned_attention({wide.q, wide.k, wide.v, x.q_rows, x.k_rows}, wide.options);
   const int64_t value_dim = x.v.size(2);
   return {out.size(2) == value_dim ? out : contiguous(slice(out, 2, 0, value_dim)), lse};
 }
@@ -214,9 +163,9 @@ std::string explain_packed(const Packed& x, AttentionOptions options) {
     return explain_packed(in_scope(x, converted), in_scope(options, converted));
   Generator unused(0);  // explaining draws no numbers from the caller's
   options.generator = &unused;
-  const auto [wide, wide_options, told] = padded(x, options);
-  const Plan plan = make_attention_plan(wide.q, wide.k, wide.v, wide.q_rows, wide.k_rows, wide_options);
-  return explain(attention_request(*plan, wide_options, x.q.device()), device_name(x.q.device()), told);
+  const PaddedOperands wide = padded_operands(x.q, x.k, x.v, options);
+  const Plan plan = make_attention_plan(wide.q, wide.k, wide.v, x.q_rows, x.k_rows, wide.options);
+  return explain(attention_request(*plan, wide.options, x.q.device()), device_name(x.q.device()), wide.told);
 }
 
 Tensor unpack(const Tensor& rows, const Tensor& q) {

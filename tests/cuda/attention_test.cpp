@@ -162,7 +162,9 @@ TEST(CudaAttention, WhatIsNotInPiecesOf16BytesIsCopied) {
   for (const Case& c : {Case{7, 33, 57, "head dims 7/33 are copied to 8/40", "bias of 57 columns is copied to 64", "hopper"},
                         {20, 20, 64, "head dims 20/20 are copied to 24/24", nullptr, "hopper"},
                         {64, 64, 2, nullptr, "bias of 2 columns is copied to 8", "hopper"},
-                        {130, 9, 57, "head dims 130/9 are copied to 136/16", nullptr, "portable"}}) {
+                        {64, 128, 57, "head dims 64/128 are copied to 72/128", "bias of 57 columns is copied to 64", "hopper"},
+                        {128, 40, 64, "head dims 128/40 are copied to 128/72", nullptr, "hopper"},
+                        {130, 9, 64, "head dims 130/9 are copied to 136/72", nullptr, "portable"}}) {
     SCOPED_TRACE(c.dim);
     const Pair q({2, 50, 4, c.dim}), k({2, c.keys, 2, c.dim}), v({2, c.keys, 2, c.value_dim}), bias({2, 1, 50, c.keys});
     const AttentionOptions on_gpu{.mask = masks::causal(), .bias = bias.gpu}, on_cpu{.mask = masks::causal(), .bias = bias.cpu};
