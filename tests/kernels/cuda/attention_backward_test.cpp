@@ -464,6 +464,20 @@ TEST_P(AttentionBackwardFeatures, ARowWhoseBiasIsMinusInfinityAttendsNothing) {
   verify_dead_rows(o);
 }
 
+// As Tensor::expand makes one: every row reads the same biases, and has gradients of its own.
+TEST_P(AttentionBackwardFeatures, ABiasExpandedOverRowsHasAGradientOfEachRow) {
+  for (const int dims : {13, 5, 9, 1}) {
+    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+      for (CaseOptions o : {dense(2, 150, 333, mask), dense(2, 333, 200, mask)}) {
+        o.bias_dims = dims;
+        o.expanded_bias = true;
+        verify_forward(o);
+        verify_backward(o);
+      }
+    }
+  }
+}
+
 TEST_P(AttentionBackwardFeatures, AreBitEqualFromRunToRun) {
   AttentionCase c(with(dense(2, 500, 300, kCausal), plane_features().back()));
   c.prepare_backward();

@@ -35,7 +35,8 @@ std::string describe(const CaseOptions& o) {
          (o.sinks ? ", sinks" : "") + (o.soft_cap != 0 ? ", cap " + std::to_string(o.soft_cap) : "") +
          (o.slopes ? ", slopes" : "") + (o.dropout.threshold != 0 ? ", dropout " + std::to_string(o.dropout.threshold) : "") +
          (o.bias_dims < 0 ? "" : ", bias " + std::to_string(o.bias_dims) + (o.ragged_bias ? " ragged" : "")) +
-         (o.bias_before_cap ? " before the cap" : "") + (o.table_reach < 0 ? "" : ", table " + std::to_string(o.table_reach)) +
+         (o.expanded_bias ? " expanded over rows" : "") + (o.bias_before_cap ? " before the cap" : "") +
+         (o.table_reach < 0 ? "" : ", table " + std::to_string(o.table_reach)) +
          (o.ranges == 0 ? "" : ", ranges " + std::to_string(o.ranges)) +
          (o.mask_dims < 0 ? "" : ", bytes " + std::to_string(o.mask_dims)) + (o.spare.empty() ? "" : ", spare rows") +
          ", scale " + (o.scale ? std::to_string(*o.scale) : "1 / sqrt(head dim)") + ", seed " + std::to_string(seed());
@@ -220,6 +221,7 @@ void AttentionCase::take_planes() {
   if (options.bias_dims >= 0) {
     int64_t elements = 0;
     problem.bias = plane(options.bias_dims, options.ragged_bias, elements);
+    if (options.expanded_bias) problem.bias.rows = static_cast<int32_t>(problem.sizes.query_rows);
     problem.bias_before_cap = options.bias_before_cap;
     bias = DeviceBuffer(2 * elements);
     fill_normal(options.element, {bias.as<void>(), 0, 1, 1}, elements, std::max<int64_t>(elements, 1), 1, 1, seed() + 8, 2);
@@ -423,8 +425,10 @@ void AttentionCase::take_gradients() {
   arguments.grad_slopes = grad_slopes.as<float>();
   grad_table = DeviceBuffer(table.bytes());
   arguments.grad_table = grad_table.as<float>();
-  grad_bias = DeviceBuffer(options.grad_bias ? bias.bytes() : 0);
-  arguments.grad_bias = problem.bias;
+  int64_t elements = bias.bytes() / 2;
+  arguments.grad_bias = options.expanded_bias ? plane(options.bias_dims | 2, false, elements) : problem.bias;
+  grad_bias = DeviceBuffer(options.grad_bias ? 2 * elements : 0);
+  reference_bias = DeviceBuffer(16 * elements);
   arguments.grad_bias.data = grad_bias.as<void>();
 }
 
@@ -439,11 +443,10 @@ void AttentionCase::prepare_backward(bool given_forward) {
   reference_sinks = DeviceBuffer(16 * problem.sizes.heads);
   reference_slopes = DeviceBuffer(16 * problem.sizes.heads);
   reference_table = DeviceBuffer(16 * problem.sizes.heads * (2 * problem.table_reach + 1));
-  reference_bias = DeviceBuffer(8 * bias.bytes());
   reference_backward(
       arguments, exact(),
       {reference_q.as<double>(), reference_k.as<double>(), reference_v.as<double>(), reference_sinks.as<double>(),
-       reference_slopes.as<double>(), reference_table.as<double>(), reference_bias.as<double>(), bias.bytes() / 2});
+       reference_slopes.as<double>(), reference_table.as<double>(), reference_bias.as<double>(), reference_bias.bytes() / 16});
   check(cudaDeviceSynchronize(), "reference of the backward");
 }
 

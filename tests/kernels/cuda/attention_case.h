@@ -41,8 +41,9 @@ struct CaseOptions {
   bool slopes = false;
   AttentionDropout dropout;
   int bias_dims = -1;  // which dims a bias has, of batch 8, head 4, row 2, key 1; the others are broadcast; -1: there is none
-  bool ragged_bias = false;  // ragged: it lies sequence by sequence
-  bool grad_bias = true;     // backward: its gradient is wanted
+  bool expanded_bias = false;  // dense, without the dim of rows: it has one for each row, all at one place; its gradient does not
+  bool ragged_bias = false;    // ragged: it lies sequence by sequence
+  bool grad_bias = true;       // backward: its gradient is wanted
   bool bias_before_cap = false;
   int dead_row = -1;  // of a bias of rows and keys: its biases are -inf (of the first sequence and head where it has these dims)
   int table_reach = -1;    // -1: no table

@@ -219,6 +219,18 @@ TEST_P(AttentionForwardFeatures, MatchTheReference) {
   }
 }
 
+// As Tensor::expand makes one: every row reads the same biases.
+TEST_P(AttentionForwardFeatures, ReadABiasExpandedOverRows) {
+  for (const int dims : {13, 1}) {
+    for (const AttentionMask& mask : {kFull, kCausal}) {
+      CaseOptions o = dense(2, 150, 333, mask);
+      o.bias_dims = dims;
+      o.expanded_bias = true;
+      verify_forward(o);
+    }
+  }
+}
+
 // Times a scale of 0, -inf is NaN; a cap computes scores together that a mask parts.
 TEST_P(AttentionForwardFeatures, ServeAScaleOfZero) {
   std::vector<CaseOptions> all(4);

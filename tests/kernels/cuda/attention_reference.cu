@@ -322,7 +322,7 @@ __global__ void backward_planes(AttentionBackward a, ReferenceForward forward, d
     if (!attends(p, q, k, row, key, head)) continue;
     const ScoreGradient gradient = score_gradient(a, forward, sequence, q, k, row, key, head);
     if (p.bias.data != nullptr) {
-      const int64_t at = plane_index(p.bias, q, k, row, key, head);
+      const int64_t at = plane_index(a.grad_bias, q, k, row, key, head);
       atomicAdd(grad_bias + at, p.bias_before_cap ? gradient.x : gradient.z);
       atomicAdd(grad_bias + bias_elements + at, gradient.terms);
     }

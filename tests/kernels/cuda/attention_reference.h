@@ -26,7 +26,7 @@ struct ReferenceBackward {
   double* grad_sinks;  // [heads], and behind them the sums of their terms' magnitudes
   double* grad_slopes;
   double* grad_table;  // [heads, 2 reach + 1], likewise
-  double* grad_bias;   // as the bias lies in memory, likewise
+  double* grad_bias;   // as the gradient that is asked for lies in memory, likewise
   int64_t bias_elements;
 };
 
