@@ -92,11 +92,12 @@ void add_rows(const Context& context, const View& self, const RowShape& shape, c
   const deckle::cuda::DeviceGuard guard(context.device);
   const cudaStream_t stream = deckle::cuda::stream_handle(context.device);
   const deckle::cuda::Block memory(4 * count * static_cast<int64_t>(sizeof(uint32_t)), context.device);
+  const Indices at(indices);  // may throw, which must not be between the parts of a launch; so in every file here
   uint32_t* const keys = memory.as<uint32_t>();
   uint32_t *const positions = keys + count, *const sorted_keys = keys + 2 * count, *const sorted = keys + 3 * count;
   if (count > 0) {
-    prepare<<<static_cast<unsigned>((count + 255) / 256), 256, 0, stream>>>(Indices(indices), keys, positions, count, shape.rows,
-                                                                            or_none, Fault(context.device));
+    prepare<<<static_cast<unsigned>((count + 255) / 256), 256, 0, stream>>>(at, keys, positions, count, shape.rows, or_none,
+                                                                            Fault(context.device));
     index::sort_positions(context, keys, sorted_keys, positions, sorted, count, shape.rows);
   }
   const Sums sums{sorted_keys, sorted, count, self.data, source.data, result.data, result.dtype, shape.rows, shape.inner};

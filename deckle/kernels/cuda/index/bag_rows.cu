@@ -36,8 +36,9 @@ void launch(const Context& context, const View& weight, const View& indices, con
   const int64_t count = result.numel(), length = indices.sizes[1];
   if (count == 0) return;
   const deckle::cuda::DeviceGuard guard(context.device);
+  const Indices at(indices);
   add_bags<<<static_cast<unsigned>((count + 255) / 256), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
-      weight.data, Indices(indices), factors.data, result.data, result.dtype, count, length, weight.sizes[0], weight.sizes[1],
+      weight.data, at, factors.data, result.data, result.dtype, count, length, weight.sizes[0], weight.sizes[1],
       mean ? static_cast<double>(length) : 1.0, Fault(context.device));
   deckle::cuda::check_launch(context.device);
 }

@@ -43,8 +43,9 @@ unsigned blocks_of(int64_t count) { return static_cast<unsigned>((count + 255) /
 template <typename T>
 void gather_of(const Context& context, const View& self, int64_t dim, const View& index, const View& result) {
   const Walked walked(index, dim, self, index);  // may throw, which must not be between the parts of a launch
+  const Indices at(index);
   take<T><<<blocks_of(index.numel()), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
-      self.ptr<T>(), Indices(index), result.ptr<T>(), walked, index.numel(), Fault(context.device));
+      self.ptr<T>(), at, result.ptr<T>(), walked, index.numel(), Fault(context.device));
 }
 
 }  // namespace
@@ -63,9 +64,10 @@ void add_at(const Context& context, int64_t dim, const View& index, const View& 
   if (count == 0) return;
   const deckle::cuda::DeviceGuard guard(context.device);
   const Walked walked(index, dim, result, src);
+  const Indices at(index);
   const index::Additions additions(context, count, result, src);
-  prepare<<<blocks_of(count), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
-      Indices(index), additions.keys(), additions.positions(), walked, count, Fault(context.device));
+  prepare<<<blocks_of(count), 256, 0, deckle::cuda::stream_handle(context.device)>>>(at, additions.keys(), additions.positions(),
+                                                                                     walked, count, Fault(context.device));
   additions.add(context);
 }
 

@@ -57,8 +57,9 @@ void one_hot(const Context& context, const View& self, int64_t classes, const Vi
   const int64_t count = result.numel();
   if (count == 0) return;
   const deckle::cuda::DeviceGuard guard(context.device);
+  const Indices at(self);
   ones<<<static_cast<unsigned>((count + 255) / 256), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
-      Indices(self), result.ptr<int64_t>(), count, classes, Fault(context.device));
+      at, result.ptr<int64_t>(), count, classes, Fault(context.device));
   deckle::cuda::check_launch(context.device);
 }
 
@@ -87,12 +88,12 @@ void concatenate_rows(const Context& context, std::span<const View> tensors, con
                            static_cast<int64_t>(table.size() * sizeof(int64_t)));
   const auto count = static_cast<int64_t>(tensors.size());
   const Tensors on_device{memory.as<int64_t>(), reinterpret_cast<const char* const*>(memory.as<int64_t>() + count + 1), count};
+  const Indices at(index);
   const auto run = [&](auto piece) {
     using Piece = decltype(piece);
     const int64_t pieces = result.numel() * item_size(result.dtype) / static_cast<int64_t>(sizeof(Piece));
     rows<Piece><<<static_cast<unsigned>((pieces + 255) / 256), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
-        on_device, Indices(index), result.ptr<Piece>(), pieces, bytes / static_cast<int64_t>(sizeof(Piece)),
-        Fault(context.device));
+        on_device, at, result.ptr<Piece>(), pieces, bytes / static_cast<int64_t>(sizeof(Piece)), Fault(context.device));
   };
   const uintptr_t fits = together | static_cast<uintptr_t>(bytes);
   if (fits % 16 == 0)

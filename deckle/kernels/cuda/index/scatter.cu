@@ -72,10 +72,11 @@ void for_marked(const Context& context, const View& written, int64_t dim, const 
   const deckle::cuda::Block last(bytes, context.device);
   deckle::cuda::zero_bytes(last.as<void>(), context.device, bytes);
   const Walked walked(index, dim, written, other);
+  const Indices at(index);
   const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
-  mark<<<blocks, kThreads, 0, deckle::cuda::stream_handle(context.device)>>>(Indices(index), last.as<uint32_t>(), walked, count,
+  mark<<<blocks, kThreads, 0, deckle::cuda::stream_handle(context.device)>>>(at, last.as<uint32_t>(), walked, count,
                                                                              Fault(context.device));
-  visit_item(written.dtype, [&](auto item) { launch(item, blocks, last.as<uint32_t>(), walked); });
+  visit_item(written.dtype, [&](auto item) { launch(item, blocks, at, last.as<uint32_t>(), walked); });
   deckle::cuda::check_launch(context.device);
 }
 
@@ -83,9 +84,9 @@ void for_marked(const Context& context, const View& written, int64_t dim, const 
 void write_over(const Context& context, const View& self, int64_t dim, const View& index, const View& src, const View& result) {
   copy(context, self, result);
   for_marked(context, result, dim, index, src.data == nullptr ? index : src,
-             [&]<typename T>(TypeTag<T>, unsigned blocks, const uint32_t* last, const Walked& walked) {
+             [&]<typename T>(TypeTag<T>, unsigned blocks, const Indices& at, const uint32_t* last, const Walked& walked) {
                write<T><<<blocks, kThreads, 0, deckle::cuda::stream_handle(context.device)>>>(
-                   Indices(index), last, static_cast<const T*>(src.data), result.ptr<T>(), walked, index.numel());
+                   at, last, static_cast<const T*>(src.data), result.ptr<T>(), walked, index.numel());
              });
 }
 
@@ -104,9 +105,9 @@ void scatter_backward(const Context& context, const View& gradient, int64_t dim,
   if (index.numel() != result.numel())
     deckle::cuda::zero_bytes(result.data, context.device, result.numel() * item_size(result.dtype));
   for_marked(context, gradient, dim, index, result,
-             [&]<typename T>(TypeTag<T>, unsigned blocks, const uint32_t* last, const Walked& walked) {
+             [&]<typename T>(TypeTag<T>, unsigned blocks, const Indices& at, const uint32_t* last, const Walked& walked) {
                read<T><<<blocks, kThreads, 0, deckle::cuda::stream_handle(context.device)>>>(
-                   Indices(index), last, gradient.ptr<T>(), result.ptr<T>(), walked, index.numel());
+                   at, last, gradient.ptr<T>(), result.ptr<T>(), walked, index.numel());
              });
 }
 

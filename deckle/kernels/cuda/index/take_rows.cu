@@ -37,9 +37,9 @@ void run(const Context& context, const View& source, const RowShape& shape, cons
   const int64_t inner = shape.inner * item_size(source.dtype) / static_cast<int64_t>(sizeof(Piece));
   const int64_t taken = indices.numel(), count = shape.outer * taken * inner;
   const deckle::cuda::DeviceGuard guard(context.device);
+  const Indices at(indices);
   take<Piece><<<static_cast<unsigned>((count + 255) / 256), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
-      source.ptr<Piece>(), Indices(indices), result.ptr<Piece>(), count, taken, shape.rows, inner, or_none,
-      Fault(context.device));
+      source.ptr<Piece>(), at, result.ptr<Piece>(), count, taken, shape.rows, inner, or_none, Fault(context.device));
   deckle::cuda::check_launch(context.device);
 }
 

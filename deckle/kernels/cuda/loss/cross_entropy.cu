@@ -142,9 +142,10 @@ void cross_entropy_rows(const Context& context, const View& input, const View& t
                         double label_smoothing, const View& loss, const View& lse) {
   if (loss.numel() == 0) return;
   const deckle::cuda::DeviceGuard guard(context.device);
+  const Targets targets = targets_of(context, target, ignore_index, label_smoothing);
   reduce::for_rows(input.dtype, input.sizes[0], input.sizes[1], [&](auto type, auto threads, unsigned blocks) {
     forward<decltype(type), threads.value><<<blocks, 256, 0, deckle::cuda::stream_handle(context.device)>>>(
-        Logits(input), targets_of(context, target, ignore_index, label_smoothing), loss.data, loss.dtype, lse.ptr<double>());
+        Logits(input), targets, loss.data, loss.dtype, lse.ptr<double>());
   });
   deckle::cuda::check_launch(context.device);
 }
@@ -154,10 +155,11 @@ void cross_entropy_rows_backward(const Context& context, const View& loss_gradie
                                  const View& result) {
   if (result.numel() == 0) return;
   const deckle::cuda::DeviceGuard guard(context.device);
+  const Targets targets = targets_of(context, target, ignore_index, label_smoothing);
   reduce::for_rows(input.dtype, input.sizes[0], input.sizes[1], [&](auto type, auto threads, unsigned blocks) {
     backward<decltype(type), threads.value><<<blocks, 256, 0, deckle::cuda::stream_handle(context.device)>>>(
-        Logits(input), targets_of(context, target, ignore_index, label_smoothing), loss_gradient.data, loss_gradient.dtype,
-        lse_gradient.data, lse_gradient.dtype, lse.ptr<double>(), result.data, result.dtype);
+        Logits(input), targets, loss_gradient.data, loss_gradient.dtype, lse_gradient.data, lse_gradient.dtype, lse.ptr<double>(),
+        result.data, result.dtype);
   });
   deckle::cuda::check_launch(context.device);
 }
@@ -166,10 +168,10 @@ void cross_entropy_rows_jvp(const Context& context, const View& tangent, const V
                             int64_t ignore_index, double label_smoothing, const View& loss, const View& lse_tangent) {
   if (loss.numel() == 0) return;
   const deckle::cuda::DeviceGuard guard(context.device);
+  const Targets targets = targets_of(context, target, ignore_index, label_smoothing);
   reduce::for_rows(input.dtype, input.sizes[0], input.sizes[1], [&](auto type, auto threads, unsigned blocks) {
     tangents<decltype(type), threads.value><<<blocks, 256, 0, deckle::cuda::stream_handle(context.device)>>>(
-        Logits(tangent), Logits(input), targets_of(context, target, ignore_index, label_smoothing), lse.ptr<double>(), loss.data,
-        loss.dtype, lse_tangent.data, lse_tangent.dtype);
+        Logits(tangent), Logits(input), targets, lse.ptr<double>(), loss.data, loss.dtype, lse_tangent.data, lse_tangent.dtype);
   });
   deckle::cuda::check_launch(context.device);
 }
