@@ -11,6 +11,7 @@
 #include "deckle/core/factory_device.h"
 #include "deckle/core/from_data.h"
 #include "deckle/core/rethrow.h"
+#include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -89,7 +90,7 @@ Selection selection_of(const Tensor& self, Indices indices) {
       if (tensor.dtype() != DType::bool_) {
         check(tensor.dtype() == DType::int64 || tensor.dtype() == DType::int32, "an index is {} (expected int64, int32 or bool)",
               name(tensor.dtype()));
-        positions.push_back(tensor);
+        positions.push_back(tensor.device().is_cpu() ? native::move_to(tensor, self.device()) : tensor);
         continue;
       }
       check(tensor.dim() > 0, "a mask without dims in an index (expected at least one)");

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "deckle/core/allocator.h"
+#include "deckle/core/cuda/graph.h"
 #include "deckle/core/from_data.h"
 #include "deckle/deckle.h"
 #include "tests/cuda/gpu.h"
@@ -42,6 +43,21 @@ TEST(CudaTensor, NumbersAreAssignedThroughMasksAndIndices) {
     t[tensor({6, 0}).to(t.device())] = 2.0;
   }
   testing::expect_equal(x, host);
+}
+
+TEST(CudaTensor, IndicesOfTheHostAreCopied) {
+  NEEDS_GPU();
+  const Tensor host = randn({7, 4}, {.dtype = DType::float64}), x = host.to(kGpu);
+  const Tensor rows = tensor<int64_t>({6, 0, 3}), columns = tensor({1, 1, 2});
+  testing::expect_equal(x[rows], host[rows]);
+  testing::expect_equal(x.index({rows, columns.to(kGpu)}), host.index({rows, columns}));
+  testing::expect_equal(x.index({Slice(1, 6), columns}), host.index({Slice(1, 6), columns}));
+  for (const Tensor& t : {host, x}) {
+    t[rows] = 2.0;
+    t.index_put_({rows, columns}, ones({3}, DType::float64, t.device()), true);
+  }
+  testing::expect_equal(x, host);
+  testing::expect_error([&] { cuda::Graph(kGpu, [&] { x[rows]; }); }, "cannot have an upload");
 }
 
 TEST(CudaTensor, ListsAndGradientsOfTwoDevicesAreRefused) {
