@@ -6,6 +6,7 @@
 
 #include "deckle/core/cuda/counters.h"
 #include "deckle/core/cuda/graph.h"
+#include "deckle/core/cuda/pool.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/deckle.h"
 #include "tests/cuda/gpu.h"
@@ -44,6 +45,20 @@ TEST(CudaGraphMemory, AnOperandThatIsFreedAfterTheRecordingServesNobodyElse) {
     }
   }
   EXPECT_LE(memory_held(), before) << "with the graph its operands go back";
+}
+
+TEST(CudaGraphMemory, AnOperandThatTheRecordingFreesServesNobodyElse) {
+  NEEDS_GPU();
+  const int64_t before = memory_held();
+  {
+    Tensor x = full({kSize}, 3, DType::float32, kGpu);
+    const void* const block = address(x);
+    const cuda::Graph graph(kGpu, [&] { x = x * 2; });
+    EXPECT_FALSE(is_given_out(block));
+    empty_cache(kGpu);
+    EXPECT_FALSE(is_given_out(block));
+  }
+  EXPECT_LE(memory_held(), before);
 }
 
 TEST(CudaGraphMemory, AnOperandThatAnotherThreadFreesMeanwhileServesNobodyElse) {
@@ -88,6 +103,20 @@ TEST(CudaGraphMemory, WhatAnotherGraphMadeIsKeptWhenItIsFreedAndThatEnds) {
     third.reset();
   }
   EXPECT_LE(memory_held(), before);
+}
+
+TEST(CudaGraphMemory, TheRecordingHasWhatOthersFreed) {
+  NEEDS_GPU();
+  empty_cache(kGpu);
+  const int64_t most = cuda::pool::room(kGpu).available / 10 * 6;
+  static_cast<void>(empty({most}, DType::uint8, kGpu));  // as a step before the recording does
+  ASSERT_GE(memory_stats(kGpu).cached, most);
+  Tensor made;
+  const cuda::Graph graph(kGpu, [&] { made = empty({most}, DType::uint8, kGpu); });
+  EXPECT_EQ(made.device(), kGpu);
+  const int64_t waits = cuda::counters(kGpu).waits;
+  testing::expect_error([&] { cuda::Graph(kGpu, [&] { empty({most}, DType::uint8, kGpu); }); }, "in use by tensors");
+  EXPECT_EQ(cuda::counters(kGpu).waits, waits);
 }
 
 TEST(CudaGraphMemory, AnglesThatALongerTextReplacesAreKept) {

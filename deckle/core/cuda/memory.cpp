@@ -81,10 +81,15 @@ void give_back(Cache& shared, Device device, const To& to) {
   });
 }
 
-void release(Cache& shared, Device device) {
-  count(Counted::wait, device);
+/// All that no recorded stream has.
+void give_back_free(Cache& shared, Device device) {
   give_back(shared, device,
             [&](void* taker) { return shared.kept.contains(taker) ? std::nullopt : std::optional(Stream{taker}); });
+}
+
+void release(Cache& shared, Device device) {
+  count(Counted::wait, device);
+  give_back_free(shared, device);
   pool::trim(device);
 }
 
@@ -113,8 +118,9 @@ void* allocate(int64_t bytes, Device device) {
     // A recorded allocation would be one of the graph's own.
     const Stream taker = capturing() ? default_stream(device) : now;
     block = pool::take(size, device, taker);
-    if (block == nullptr && !capturing()) {
-      release(shared, device);
+    if (block == nullptr) {
+      // While a graph is recorded nobody can wait: what is free goes back, but the driver keeps it for the pool.
+      capturing() ? give_back_free(shared, device) : release(shared, device);
       block = pool::take(size, device, taker);
     }
     if (block == nullptr) {
