@@ -153,6 +153,7 @@ std::vector<int64_t> AdamW::counts() const {
 
 State AdamW::state() const {
   const std::vector<int64_t> counts = this->counts();
+  const OnDevice host{Device()};
   const Tensor steps = zeros({static_cast<int64_t>(counts.size())}, DType::int64);
   std::copy(counts.begin(), counts.end(), steps.data<int64_t>());
   State state{{"steps", steps}};

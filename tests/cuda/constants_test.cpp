@@ -33,8 +33,23 @@ TEST(CudaConstants, FactoriesFollowAGuard) {
   for (const Tensor& made : {zeros({3}), arange(4), eye(3), linspace(0, 1, 5), randn({2}), tensor({1.0f, 2.0f})})
     EXPECT_EQ(made.device(), kGpu);
   EXPECT_EQ(arange(4).to_vector(), (std::vector<double>{0, 1, 2, 3}));
+  EXPECT_EQ(empty({3}).device(), Device()) << "which code of the host's writes";
   const OnDevice here{Device()};
   EXPECT_EQ(zeros({3}).device(), Device());
+}
+
+TEST(CudaConstants, AnOptimizersStateIsThatOfItsParametersUnderAGuard) {
+  NEEDS_GPU();
+  const Tensor x = ones({3}, DType::float32, kGpu).requires_grad_();
+  optim::AdamW optimizer({x});
+  sum(x).backward();
+  optimizer.step();
+  const OnDevice there(kGpu);
+  const optim::State state = optimizer.state();
+  EXPECT_EQ(state.at("steps").to_vector(), std::vector<double>{1});
+  optimizer.step();
+  optimizer.load_state(state);
+  EXPECT_EQ(optimizer.state().at("steps").to_vector(), std::vector<double>{1});
 }
 
 }  // namespace

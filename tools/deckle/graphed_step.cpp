@@ -35,7 +35,7 @@ void GraphedStep::make_room(int64_t texts) {
 }
 
 void GraphedStep::load(std::span<const NestedTensor> batches) {
-  const Tensor host = zeros(batches_.sizes(), DType::int64);
+  const Tensor host = zeros(batches_.sizes(), DType::int64, Device());
   for (size_t i = 0; i < batches.size(); ++i) {
     const std::span<const int64_t> lengths = batches[i].ragged()->sizes();
     int64_t* const row = host.data<int64_t>() + static_cast<int64_t>(i) * host.stride(0);
