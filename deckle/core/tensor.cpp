@@ -217,10 +217,12 @@ Tensor zeros_raw(IntSpan sizes, DType dtype, Device device) {
   Tensor result = empty_raw(sizes, dtype, device);
   const int64_t bytes = result.numel() * item_size(dtype);
   if (bytes == 0) return result;
-  if (device.is_cuda())
+  if (device.is_cuda()) {
+    cuda::use(result.storage()->data(), device);  // a graph that only clears it writes it all the same
     cuda::zero_bytes(address(result), device, bytes);
-  else
+  } else {
     zero_host_bytes(static_cast<char*>(address(result)), bytes);
+  }
   return result;
 }
 
