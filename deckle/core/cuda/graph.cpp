@@ -35,9 +35,12 @@ struct Recorder {
 struct Graph::State {
   explicit State(Device device) : recorder(device) {}
   ~State() {
-    const DeviceGuard guard(recorder.device);
-    cudaDeviceSynchronize();  // replays may still use its memory
-    if (executable != nullptr) cudaGraphExecDestroy(executable);
+    try {
+      const DeviceGuard guard(recorder.device);
+      cudaDeviceSynchronize();  // replays may still use its memory
+      if (executable != nullptr) cudaGraphExecDestroy(executable);
+    } catch (...) {  // the device is broken, which the next call says: there is nothing left to wait for
+    }
   }
 
   Recorder recorder;
