@@ -216,13 +216,14 @@ void run(const Context& context, DType dtype, const Matrices& a, const Matrices&
   const Key key{{static_cast<int64_t>(dtype), left.rows, left.columns, left.leading, left.batch, left.transposed, right.rows,
                  right.columns, right.leading, right.batch, right.transposed, out.batch, batch,
                  alignments[0] * 512 + alignments[1], alignments[2], bias != nullptr}};
-  if (state.plans.size() >= kMostPlans) {
-    for (const auto& [shape, plan] : state.plans) destroy(plan);
-    state.plans.clear();
-  }
   auto found = state.plans.find(key);
-  if (found == state.plans.end())
+  if (found == state.plans.end()) {
+    if (state.plans.size() >= kMostPlans) {
+      for (const auto& [shape, plan] : state.plans) destroy(plan);
+      state.plans.clear();
+    }
     found = state.plans.emplace(key, make_plan(state.handle, dtype, left, right, out, batch, bias != nullptr, alignments)).first;
+  }
   const Plan& plan = found->second;
   if (bias != nullptr)
     check_status(lt.desc_set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)), "a bias");
