@@ -102,14 +102,22 @@ Tensor Groups::positions(const Tensor& rows) const {
   const int over = static_cast<int>(std::find(over_.begin(), over_.end(), true) - over_.begin());
   const RowMap& map = x_.ragged()->row_map();
   const std::span<const int64_t> components = map.components();
-  const Tensor here = native::on_host(rows), result = empty(rows.sizes(), DType::int64);
+  const auto position = [&](int64_t row) {
+    return over == 0 ? components[static_cast<size_t>(row)] : map.position(row, over - 1);
+  };
+  if (!rows.device().is_cpu()) {  // which the host need not wait for: it tells the positions of all rows
+    std::vector<int64_t> of_rows(components.size());
+    for (size_t row = 0; row < of_rows.size(); ++row) of_rows[row] = position(static_cast<int64_t>(row));
+    const OnDevice there(rows.device());
+    return reshape(index_select_or(index_tensor(of_rows), reshape(rows, {rows.numel()}), -1.0), rows.sizes());
+  }
+  const Tensor here = native::contiguous(rows), result = empty(rows.sizes(), DType::int64);
   const int64_t* const from = here.data<int64_t>();
   int64_t* const to = result.data<int64_t>();
   parallel_for(rows.numel(), 16384, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      to[i] = from[i] < 0 ? -1 : over == 0 ? components[static_cast<size_t>(from[i])] : map.position(from[i], over - 1);
+    for (int64_t i = begin; i < end; ++i) to[i] = from[i] < 0 ? -1 : position(from[i]);
   });
-  return native::move_to(result, rows.device());
+  return result;
 }
 
 }  // namespace deckle::nested
