@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
@@ -52,6 +53,27 @@ Tensor shift_tokens(const Tensor& tokens, const RaggedShape& shape, int64_t coun
   return result;
 }
 
+/// Of the components without their last tokens; one for each shape, so that its offsets and tiles go to a GPU once.
+Ragged without_last(const Ragged& ragged) {
+  return ragged->row_map().derived({"without the last row"}, [&] {
+    std::vector<int64_t> lengths(ragged->sizes().begin(), ragged->sizes().end());
+    for (int64_t& length : lengths) length = std::max<int64_t>(length - 1, 0);
+    return Ragged::from_lengths(lengths).shared();
+  });
+}
+
+/// The rows of all tokens but the last of each component, on the host.
+Tensor rows_without_last(const RaggedShape& shape, int64_t count) {
+  const Tensor rows = empty({count}, DType::int64);
+  auto* row = rows.data<int64_t>();
+  for (int64_t b = 0; b < shape.components(); ++b) {
+    const int64_t length = std::max<int64_t>(shape.size(b) - 1, 0);
+    std::iota(row, row + length, shape.offset(b));
+    row += length;
+  }
+  return rows;
+}
+
 }  // namespace
 
 DecoderBlock::DecoderBlock(const DecoderOptions& options, Generator& generator)
@@ -91,11 +113,17 @@ Tensor DecoderLM::loss(const NestedTensor& tokens) const try {
   const int64_t count = predicted_tokens(tokens);
   check(count > 0, "no component has two tokens (expected one that has, for the loss)");
   const RaggedShape& shape = *tokens.ragged();
-  std::vector<int64_t> lengths(shape.sizes().begin(), shape.sizes().end());
-  for (int64_t& length : lengths) length = std::max<int64_t>(length - 1, 0);
-  const Tensor packed = contiguous(tokens.values().to(Device()));
-  const NestedTensor inputs(shift_tokens(packed, shape, count, 0).to(device()), Ragged::from_lengths(lengths));
-  return cross_entropy((*this)(inputs).values(), shift_tokens(packed, shape, count, 1).to(device()));
+  Tensor given, following;
+  if (tokens.values().device().is_cuda()) {  // the host knows the rows, so it need not read the tokens
+    const Tensor values = tokens.values().to(device()), rows = rows_without_last(shape, count).to(device());
+    given = index_select(values, 0, rows);
+    following = index_select(values, 0, rows + 1);
+  } else {
+    const Tensor packed = contiguous(tokens.values());
+    given = shift_tokens(packed, shape, count, 0).to(device());
+    following = shift_tokens(packed, shape, count, 1).to(device());
+  }
+  return cross_entropy((*this)(NestedTensor(given, without_last(tokens.ragged()))).values(), following);
 } catch (...) {
   rethrow_from("DecoderLM::loss");
 }

@@ -1,4 +1,5 @@
 // The decoder on a GPU, in float32 and in bfloat16 with float32 parameters, held to the CPU's.
+#include "deckle/core/cuda/counters.h"
 #include "deckle/deckle.h"
 #include "tests/cuda/gpu.h"
 
@@ -51,6 +52,41 @@ Trained train(Device device, int64_t first, int64_t last, const Trained* from = 
   for (const auto& [name, tensor] : model.state()) run.model[name] = clone(tensor);
   for (const auto& [name, tensor] : optimizer.state()) run.optimizer[name] = clone(tensor);
   return run;
+}
+
+TEST(CudaDecoder, TokensOnTheDeviceAreNotReadByTheHost) {
+  NEEDS_GPU();
+  nn::DecoderLM model(kModel);
+  model.to(kGpu);
+  const NestedTensor host = chain(3), there = host.to(kGpu);
+  const double expected = model.loss(host).item();
+  EXPECT_EQ(model.loss(there).item(), expected);
+  const int64_t waits = cuda::counters(kGpu).waits;
+  const Tensor loss = model.loss(there);
+  EXPECT_EQ(cuda::counters(kGpu).waits, waits);
+  EXPECT_EQ(loss.item(), expected);
+}
+
+TEST(CudaDecoder, OffsetsAndTilesOfAShapeGoToTheDeviceOnce) {
+  NEEDS_GPU();
+  nn::DecoderLM model(kModel);
+  model.to(kGpu);
+  const NestedTensor batch = chain(3);
+  const auto uploads_of = [&](const NestedTensor& tokens) {
+    const int64_t before = cuda::counters(kGpu).uploads;
+    model.loss(tokens).backward();
+    return cuda::counters(kGpu).uploads - before;
+  };
+  uploads_of(batch);
+  EXPECT_EQ(uploads_of(batch), 3) << "tokens, targets, positions";
+  const NestedTensor others(chain(4).values(), batch.ragged());
+  EXPECT_EQ(uploads_of(others), 3);
+  bool made = false;  // a shape of its own in each call has offsets of its own
+  batch.ragged()->row_map().derived({"without the last row"}, [&] {
+    made = true;
+    return batch.ragged().shared();
+  });
+  EXPECT_FALSE(made);
 }
 
 TEST(CudaDecoder, LearnsInBfloat16AsOnTheCpu) {
