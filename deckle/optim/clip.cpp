@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
@@ -67,12 +66,8 @@ Tensor clip_gradient_norm_on_device(TensorList parameters, double max_norm) {
           [&] { check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm); });
   const Tensor norm = deckle::norm(gradient_norms(parameters));
   const Tensor factor = where(bitwise_and(isfinite(norm), gt(norm, max_norm)), max_norm / norm, 1.0);
-  std::map<DType, Tensor> factors;
-  for (const Tensor& gradient : gradients_of(parameters)) {
-    Tensor& converted = factors[gradient.dtype()];
-    if (!converted.defined()) converted = to(factor, gradient.dtype());
-    mul_(gradient, converted);
-  }
+  const Tensor single = to(factor, DType::float32);  // also of halves, which have too few bits for a factor
+  for (const Tensor& gradient : gradients_of(parameters)) mul_(gradient, gradient.dtype() == DType::float64 ? factor : single);
   return norm;
 }
 

@@ -2,6 +2,10 @@
 
 #include "deckle/core/allocator.h"
 #include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/random.h"
+#include "deckle/ops/generated/reduce.h"
+#include "deckle/ops/generated/shape.h"
 #include "deckle/optim/adamw.h"
 #include "deckle/optim/clip.h"
 #include "deckle/optim/sgd.h"
@@ -303,6 +307,18 @@ TEST(Clip, GradientsOfAnyFiniteSizeAreClipped) {
       // 1 / 566 of 1e-320 is 3 of the smallest number, of 1e-38 four digits less.
       const double rounding = dtype == DType::float64 ? (size < 1e-300 ? 0.2 : precision) : (size < 1 ? 1e-4 : 1e-6);
       EXPECT_NEAR(gradient_norm(parameters) / most, 1, rounding) << size << (on_device ? " on the device" : "");
+    }
+  }
+}
+
+TEST(Clip, HalvesAreRoundedOnce) {
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    for (const bool on_device : {false, true}) {
+      const Tensor p = zeros({1001}, dtype), gradient = (rand({1001}) + 1).to(dtype);
+      p.set_grad(gradient.clone());
+      const double norm = on_device ? clip_gradient_norm_on_device({p}, 0.7).item() : clip_gradient_norm({p}, 0.7);
+      const Tensor exact = gradient.to(DType::float64) * (0.7 / norm), error = abs(p.grad().to(DType::float64) - exact) / exact;
+      EXPECT_LT(amax(error).item(), dtype == DType::bfloat16 ? 0x1.01p-8 : 0x1.01p-11) << name(dtype) << on_device;
     }
   }
 }
