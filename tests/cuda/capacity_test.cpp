@@ -5,6 +5,7 @@
 
 #include "deckle/core/cuda/counters.h"
 #include "deckle/core/cuda/graph.h"
+#include "deckle/core/tensor_impl.h"
 #include "deckle/deckle.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"
@@ -245,7 +246,9 @@ void expect_replays_to_be_steps(std::optional<DType> autocast) {
     }
   }
   const cuda::Graph graph(kGpu, [&] { replayed.step(); });
-  if (!cuda::fake()) EXPECT_GT(graph.size(), 50);
+  if (!cuda::fake()) {
+    EXPECT_GT(graph.size(), 50);
+  }
   expect_same_bits(replayed, eager);  // recording runs nothing
   synchronize(kGpu);
   const cuda::Counters before = cuda::counters(kGpu);
@@ -264,7 +267,9 @@ void expect_replays_to_be_steps(std::optional<DType> autocast) {
     EXPECT_EQ(replayed.room.overflowed(), i == 5);
   }
   EXPECT_LT(replayed.loss.item(), 3.4);
-  if (!cuda::fake()) EXPECT_EQ(cuda::counters(kGpu).blocks - before.blocks, 0);
+  if (!cuda::fake()) {
+    EXPECT_EQ(cuda::counters(kGpu).blocks - before.blocks, 0);
+  }
   EXPECT_EQ(replayed.optimizer.state().at("steps").to_vector(), eager.optimizer.state().at("steps").to_vector());
 }
 
@@ -424,12 +429,14 @@ TEST(CudaGraph, OperandsThatItFreesAreKept) {
   const int64_t before = memory_stats(kGpu).in_use + memory_stats(kGpu).cached;
   {
     Tensor x = full({1 << 16}, 3, DType::float32, kGpu);
+    const void* const block = address(x);
     const cuda::Graph graph(kGpu, [&] {
       x = x * 2.0;
       x = (x + 1.0) * 3.0;
     });
     std::vector<Tensor> others;
-    for (int i = 0; i < 20; ++i) others.push_back(full({1 << 16}, i, DType::float32, kGpu));  // perhaps where x was
+    for (int i = 0; i < 20; ++i) others.push_back(full({1 << 16}, i, DType::float32, kGpu));
+    for (const Tensor& other : others) EXPECT_NE(address(other), block);
     empty_cache(kGpu);
     for (int i = 0; i < 3; ++i) {
       fill_(x, 0);
@@ -450,10 +457,12 @@ TEST(CudaGraph, WhatAnotherMadeIsKeptWhenThatEnds) {
     Tensor y;
     auto first = std::make_unique<cuda::Graph>(kGpu, [&] { y = x * 2.0; });
     first->replay();
+    const void* const block = address(y);
     auto second = std::make_unique<cuda::Graph>(kGpu, [&] { y = y + 1.0; });
     if (first_ends_first) first.reset();
     std::vector<Tensor> others;
-    for (int i = 0; i < 20; ++i) others.push_back(full({1 << 16}, i, DType::float32, kGpu));  // perhaps where y was
+    for (int i = 0; i < 20; ++i) others.push_back(full({1 << 16}, i, DType::float32, kGpu));
+    for (const Tensor& other : others) EXPECT_NE(address(other), block);
     second->replay();
     testing::expect_equal(y, full({1 << 16}, 7, DType::float32));
     second.reset();

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <thread>
 
@@ -17,6 +18,15 @@ namespace {
 
 const Device kGpu = Device::cuda();
 
+/// Some milliseconds of a GPU's time, in this thread's stream, on operands that no other stream has.
+void keep_busy() {
+  if (cuda::fake()) return;
+  static std::map<void*, Tensor> operands;
+  Tensor& x = operands[cuda::stream(kGpu).handle];
+  if (!x.defined()) x = zeros({1536, 1536}, DType::float64, kGpu);
+  for (int i = 0; i < 20; ++i) matmul(x, x);
+}
+
 TEST(CudaStreams, KeepTheOrderOfMemory) {
   NEEDS_GPU();
   const Stream side = cuda::new_stream(kGpu);
@@ -25,8 +35,10 @@ TEST(CudaStreams, KeepTheOrderOfMemory) {
   for (int i = 0; i < 20; ++i) {  // back and forth, each reading what the other stream has written
     const cuda::OnStream there(kGpu, side);
     EXPECT_EQ(cuda::stream(kGpu).handle, side.handle);
+    keep_busy();
     y = y * 2;
     const cuda::OnStream back(kGpu, Stream{});
+    keep_busy();
     y = y * 0.5;
   }
   testing::expect_equal(y, x);
@@ -39,20 +51,23 @@ TEST(CudaStreams, AFreedBlockIsUsedAgainAfterAllStreamsThatUsedIt) {
   const Tensor expected = full({kSize}, 3, DType::float32, kGpu);
   for (int i = 0; i < 10; ++i) {
     Tensor result;
+    const void* block = nullptr;
     {
       const Tensor x = full({kSize}, 3, DType::float32, kGpu);
+      block = address(x);
       const cuda::OnStream there(kGpu, side);
+      keep_busy();
       result = x + 0.0;
     }
-    const Tensor other = full({kSize}, 7, DType::float32, kGpu);  // perhaps where x was
+    const Tensor early = full({kSize}, 7, DType::float32, kGpu);  // this stream does not come after the read
+    ASSERT_NE(address(early), block);
+    {
+      const cuda::OnStream there(kGpu, side);
+      const Tensor later = full({kSize}, 7, DType::float32, kGpu);
+      ASSERT_EQ(address(later), block);
+    }
     ASSERT_TRUE(all(result == expected).item<bool>());
   }
-}
-
-/// Some milliseconds of a GPU's time, in this thread's stream.
-void keep_busy() {
-  static const Tensor x = zeros({1536, 1536}, DType::float64, kGpu);
-  for (int i = 0; i < (cuda::fake() ? 0 : 20); ++i) matmul(x, x);
 }
 
 TEST(CudaStreams, KeepTheOrderOfMemoryBetweenReplaysAndOthers) {
@@ -81,6 +96,22 @@ TEST(CudaStreams, KeepTheOrderOfMemoryBetweenReplaysAndOthers) {
     }
     fill_(x, -1);  // after the replay has read it
     EXPECT_EQ(y[78].item(), 2 * i + 1);
+  }
+}
+
+TEST(CudaStreams, WhatAReplayOnlyClearsKeepsItsOrder) {
+  NEEDS_GPU();
+  const Stream side = cuda::new_stream(kGpu);
+  Tensor y;
+  const cuda::Graph graph(kGpu, [&] { y = zeros({1 << 12}, DType::float32, kGpu); });
+  for (int i = 0; i < 5; ++i) {
+    fill_(y, 7);
+    {
+      const cuda::OnStream there(kGpu, side);
+      keep_busy();
+      graph.replay();
+    }
+    EXPECT_EQ(y[77].item(), 0);
   }
 }
 
