@@ -79,17 +79,19 @@ TEST(CudaAttentionGraph, DenseOperandsToo) {
   for (const DType dtype : {DType::bfloat16, DType::float32, DType::float64}) {
     SCOPED_TRACE(name(dtype));
     const Tensor q = randn({2, 90, 2, 40}).to(dtype).to(kGpu).detach();
-    const Plan plan = attention_plan(q, q, q, {.mask = mask});
-    const auto both = [&] {
-      const Tensor leaf = q.detach().requires_grad_();
-      const Tensor out = attention(leaf, leaf, leaf, {.soft_cap = 5, .plan = plan});
-      return std::vector<Tensor>{out.detach(), grad(sum(out * out), {leaf})[0]};
-    };
-    const std::vector<Tensor> expected = both();
-    std::vector<Tensor> results;
-    const cuda::Graph graph(kGpu, [&] { results = both(); });
-    graph.replay();
-    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(equal(results[i], expected[i])) << "result " << i;
+    for (const std::vector<int64_t>& key_lengths : {std::vector<int64_t>{}, {61, 90}}) {
+      const Plan plan = attention_plan(q, q, q, {.mask = mask, .key_lengths = key_lengths});
+      const auto both = [&] {
+        const Tensor leaf = q.detach().requires_grad_();
+        const Tensor out = attention(leaf, leaf, leaf, {.soft_cap = 5, .plan = plan});
+        return std::vector<Tensor>{out.detach(), grad(sum(out * out), {leaf})[0]};
+      };
+      const std::vector<Tensor> expected = both();
+      std::vector<Tensor> results;
+      const cuda::Graph graph(kGpu, [&] { results = both(); });
+      graph.replay();
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(equal(results[i], expected[i])) << "result " << i;
+    }
   }
 }
 

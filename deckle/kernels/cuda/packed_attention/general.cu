@@ -66,17 +66,16 @@ class GeneralCall {
     const T* const copy = deckle::cuda::mirrored(host, context_.device, count);
     return copy != nullptr ? copy : static_cast<const T*>(upload(host, count * static_cast<int64_t>(sizeof(T))));
   }
-  /// What is made of the lengths, once for all layers and passes over one ragged shape. Lengths of keys beside it, as a cache's,
-  /// are others in every call; nullptr: they are not kept.
+  /// What is made of the lengths, once for all layers and passes over one ragged shape, or over the lengths of keys that one plan
+  /// has; nullptr: nobody keeps them.
   const void* kept_of_lengths(const AttentionProblem& p) const {
     constexpr int64_t kKind = -1;  // of keys: others begin with a number of sequences
-    if (p.k_lengths != nullptr) return nullptr;
     const std::vector<std::byte>& bytes = metadata_.bytes();
     std::vector<int64_t> key(1 + bytes.size() / sizeof(int64_t), kKind);
     std::memcpy(key.data() + 1, bytes.data(), (key.size() - 1) * sizeof(int64_t));
-    return deckle::cuda::made_of(p.q_offsets, context_.device, key, size(), [&](void* memory) {
-      deckle::cuda::copy_bytes(memory, context_.device, bytes.data(), {}, size());
-    });
+    return deckle::cuda::made_of(
+        p.k_lengths != nullptr ? p.k_lengths : p.q_offsets, context_.device, key, size(),
+        [&](void* memory) { deckle::cuda::copy_bytes(memory, context_.device, bytes.data(), {}, size()); });
   }
 
   const Context& context_;

@@ -160,10 +160,10 @@ class Call {
   CudaAttentionProblem& problem() { return problem_; }
 
   /// The lists of tiles, which depend on the lengths alone, made once for all layers and passes over one ragged shape, or a pair
-  /// of them; null where a launch makes its own: keys have lengths, which are others in every call.
+  /// of them, or the lengths of keys that one plan has.
   const void* shared_lists(const AttentionProblem& p, cudaStream_t stream) const {
     const AttentionSizes& sizes = problem_.sizes;
-    if (!sizes.ragged() || !p.known() || p.k_lengths != nullptr) return nullptr;
+    if (!sizes.ragged() || !p.known()) return nullptr;
     std::vector<int64_t> key = {sizes.batch,
                                 sizes.heads,
                                 sizes.kv_heads,
@@ -176,8 +176,10 @@ class Call {
                                 problem_.mask.bottom_right,
                                 static_cast<int64_t>(problem_.element),
                                 attention_plan_kind(problem_)};
-    if (p.q_offsets != p.k_offsets) key.insert(key.end(), p.k_offsets, p.k_offsets + p.sequences + 1);
-    return deckle::cuda::made_of(p.q_offsets, context_.device, key, attention_plan_bytes(problem_),
+    const bool lengths = p.k_lengths != nullptr;
+    if (lengths) key.insert(key.end(), p.q_offsets, p.q_offsets + p.sequences + 1);
+    if (lengths || p.q_offsets != p.k_offsets) key.insert(key.end(), p.k_offsets, p.k_offsets + p.sequences + 1);
+    return deckle::cuda::made_of(lengths ? p.k_lengths : p.q_offsets, context_.device, key, attention_plan_bytes(problem_),
                                  [&](void* memory) { attention_make_plan(problem_, memory, stream); });
   }
 
