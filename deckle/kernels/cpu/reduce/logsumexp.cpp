@@ -12,6 +12,7 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
 #include "deckle/kernels/cpu/reduce/softmax.h"
+#include "deckle/kernels/cpu/reduce/softmax_columns.h"
 #include "deckle/kernels/cpu/simd/log_sum_exp.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,6 +39,7 @@ HWY_EXPORT(logsumexp_table);
 RealTable<reduce::LogSumExpRows> reduce::logsumexp_rows() { return DECKLE_SIMD(logsumexp_table)(); }
 
 void logsumexp(const Context&, const View& self, int64_t dim, bool, const View& result) {
+  if (reduce::logsumexp_columns(self, dim, result)) return;
   reduce::logsumexp_rows().visit(self.dtype, [&]<typename T>(TypeTag<T>, const auto& functions) {
     reduce::by_rows<T>(std::array{&self}, std::array<const View*, 0>{}, dim,
                        [&](int64_t first, int64_t rows, int64_t n, const auto& x, const auto&) {

@@ -80,25 +80,6 @@ void log_softmax_backward_rows(int64_t rows, int64_t n, const T* grad, const T* 
   }
 }
 
-template <typename T>
-void exponentials(int64_t n, const T* x, const T* shift, T* y, double* totals) {
-  const hn::ScalableTag<T> d;
-  map_run(d, n,
-          [&](auto part, int64_t i) HWY_ATTR { part.store(exp(d, hn::Sub(part.load(x + i), part.load(shift + i))), y + i); });
-  for (int64_t i = 0; totals != nullptr && i < n; ++i) totals[i] += static_cast<double>(y[i]);
-}
-
-template <typename T>
-void add_products(int64_t n, const T* grad, const T* y, double* __restrict totals) {
-  for (int64_t i = 0; i < n; ++i) totals[i] += static_cast<double>(grad[i]) * static_cast<double>(y[i]);
-}
-
-template <typename T>
-void column_gradients(int64_t n, const T* grad, const T* y, const double* totals, T* __restrict x_grad) {
-  for (int64_t i = 0; i < n; ++i)
-    x_grad[i] = static_cast<T>(static_cast<double>(y[i]) * (static_cast<double>(grad[i]) - totals[i]));
-}
-
 template <typename T, typename Body>
 HWY_INLINE void map_columns(int64_t rows, int64_t n, reduce::Columns<T> y, Body body) {
   const hn::ScalableTag<T> d;
@@ -153,9 +134,6 @@ reduce::SoftmaxRows<T> functions() {
           &log_softmax_rows<T>,
           &softmax_backward_rows<T>,
           &log_softmax_backward_rows<T>,
-          &exponentials<T>,
-          &add_products<T>,
-          &column_gradients<T>,
           {&exponential_columns<T>, &scaled_columns<T>, &shifted_columns<T>, &product_columns<T>, &gradient_columns<T>,
            &log_gradient_columns<T>}};
 }

@@ -2,19 +2,10 @@
 
 #include <cstdint>
 
+#include "deckle/kernels/cpu/reduce/strip.h"
 #include "deckle/kernels/cpu/simd/table.h"
 
 namespace deckle::kernels::cpu::reduce {
-
-/// Some columns of several rows, `stride` elements apart.
-template <typename T>
-struct Columns {
-  T* first;
-  int64_t stride;
-
-  T* row(int64_t r) const { return first + r * stride; }
-  Columns from(int64_t r) const { return {row(r), stride}; }
-};
 
 /// Steps of softmax over columns, each on `rows` rows of n of them. `a` and `b` have a number for each column.
 template <typename T>
@@ -40,12 +31,6 @@ struct SoftmaxRows {
   void (*log_softmax)(int64_t rows, int64_t n, const T* x, T* y);
   void (*softmax_backward)(int64_t rows, int64_t n, const T* grad, const T* y, T* x_grad);
   void (*log_softmax_backward)(int64_t rows, int64_t n, const T* grad, const T* y, T* x_grad);
-  /// Column by column: y = exp(x - shift), totals += y (unless null).
-  void (*exponentials)(int64_t n, const T* x, const T* shift, T* y, double* totals);
-  /// Column by column: totals += grad y.
-  void (*add_products)(int64_t n, const T* grad, const T* y, double* totals);
-  /// Column by column: x_grad = y (grad - totals).
-  void (*column_gradients)(int64_t n, const T* grad, const T* y, const double* totals, T* x_grad);
   SoftmaxColumns<T> columns;
 };
 

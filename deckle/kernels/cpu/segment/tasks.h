@@ -6,6 +6,7 @@
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/view.h"
+#include "deckle/kernels/cpu/reduce/strip.h"
 #include "deckle/kernels/cpu/simd/convert.h"
 
 namespace deckle::kernels::cpu::segment {
@@ -34,6 +35,12 @@ void for_components(const RaggedView& ragged, int64_t inner, Body body) {
       body(task / blocks, first, std::min(kColumns, inner - first));
     }
   });
+}
+
+/// Columns from `first` on of the rows from row `begin` of the components on.
+inline reduce::ColumnsAt columns_at(const RaggedView& ragged, int64_t inner, int64_t begin, int64_t first) {
+  if (ragged.order != nullptr) return {first, inner, ragged.order + begin};
+  return {begin * inner + first, inner};
 }
 
 /// Elements [first, first + count) of a row of [rows, inner] values, as T: in place, or converted into `buffer`.

@@ -269,6 +269,26 @@ TEST_P(EveryTarget, SoftmaxOfExtremeRows) {
   EXPECT_EQ(log_sums[3], kInfinity);
 }
 
+TEST_P(EveryTarget, LogsumexpOfExtremeColumns) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+    const Buffer x({3, 40}, dtype), y = testing::poisoned({40}, dtype);
+    for (int64_t i = 0; i < 120; ++i) {
+      const int64_t row = i / 40, column = i % 40;
+      const double of_row[] = {-INFINITY, row == 1 ? INFINITY : 1000, row == 2 ? NAN : 2, row == 0 ? 5 : -INFINITY, 1000};
+      testing::store(x.view.data, dtype, i, of_row[column % 5]);
+    }
+    logsumexp(kContext, x.view, 0, false, y.view);
+    const std::vector<double> got = testing::values(y.view);
+    for (size_t column = 0; column < 40; column += 5) {
+      EXPECT_EQ(got[column], -INFINITY);
+      EXPECT_EQ(got[column + 1], INFINITY);
+      EXPECT_TRUE(std::isnan(got[column + 2]));
+      EXPECT_EQ(got[column + 3], 5);
+      EXPECT_NEAR(got[column + 4], 1000 + std::log(3.0), 4000 * rounding(dtype));
+    }
+  }
+}
+
 TEST_P(EveryTarget, LogsumexpCumsumAndPositionsEqualLoops) {
   for (int round = 0; round < 25; ++round) {
     const DType dtype = random_floating();
