@@ -12,35 +12,17 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "deckle/base/parallel.h"
-#include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/reduce/arg_columns.h"
-#include "deckle/kernels/cpu/reduce/by_rows.h"
-#include "deckle/kernels/cpu/simd/convert.h"
 #include "deckle/kernels/cpu/simd/rows.h"
 
 #ifndef DECKLE_KERNELS_CPU_REDUCE_ARG_COLUMNS_ONCE
 #define DECKLE_KERNELS_CPU_REDUCE_ARG_COLUMNS_ONCE
 namespace deckle::kernels::cpu::reduce {
 
-/// Of `rows` rows of n columns, `stride` elements apart.
-template <typename T>
-using BestOfColumns = void (*)(int64_t rows, int64_t n, const T* x, int64_t stride, T* best, int64_t* places);
-
 struct ArgTable {
   BestOfColumns<float> f32[2];  // smallest, largest
   BestOfColumns<double> f64[2];
   BestOfColumns<int64_t> i64[2];
-
-  template <typename T>
-  BestOfColumns<T> of(bool largest) const {
-    if constexpr (std::is_same_v<T, float>)
-      return f32[largest];
-    else if constexpr (std::is_same_v<T, double>)
-      return f64[largest];
-    else
-      return i64[largest];
-  }
 };
 
 }  // namespace deckle::kernels::cpu::reduce
@@ -118,42 +100,17 @@ namespace deckle::kernels::cpu {
 
 HWY_EXPORT(arg_table);
 
-namespace {
-
-constexpr int64_t kFewest = 16, kStrip = 128;  // columns
-
-}  // namespace
-
-bool reduce::arg_extrema_of_columns(const View& self, const Layout& layout, bool largest, const View* values, int64_t* indices) {
-  const int64_t length = layout.length;
-  if (length == 0 || layout.kept.count == 0 || layout.kept.strides[layout.kept.count - 1] != 1 || layout.reduced.count != 1 ||
-      layout.reduced.strides[0] <= 1 || length > kPiece)
-    return false;
-  const int64_t inner = layout.kept.sizes[layout.kept.count - 1], outer = layout.rows / std::max<int64_t>(inner, 1);
-  if (inner < kFewest) return false;
-  const int64_t strips = (inner + kStrip - 1) / kStrip, stride = layout.reduced.strides[0], item = item_size(self.dtype);
-  simd::visit_compute(self.dtype, [&]<typename T>(TypeTag<T>) {
-    const BestOfColumns<T> best_of = DECKLE_SIMD(arg_table)().template of<T>(largest);
-    const bool direct = self.dtype == dtype_of<T>;
-    const int64_t grain = std::max<int64_t>(1, kRowGrain / (length * std::min(inner, kStrip)));
-    parallel_for(outer * strips, grain, [&](int64_t begin, int64_t end) {
-      Scratch scratch;
-      T* const widened = direct ? nullptr : scratch.take<T>(length * kStrip);
-      T best[kStrip];
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t column = task % strips * kStrip, wide = std::min(kStrip, inner - column);
-        const int64_t first = task / strips * inner + column, at = layout.kept.offset(first);
-        for (int64_t r = 0; !direct && r < length; ++r) {
-          simd::load_run(static_cast<const char*>(self.data) + (at + r * stride) * item, self.dtype, 1, wide,
-                         widened + r * kStrip);
-        }
-        best_of(length, wide, direct ? self.ptr<const T>() + at : widened, direct ? stride : kStrip, best, indices + first);
-        if (values == nullptr) continue;
-        simd::store_run(best, wide, static_cast<char*>(values->data) + first * item_size(values->dtype), values->dtype, 1);
-      }
-    });
-  });
-  return true;
+template <>
+reduce::BestOfColumns<float> reduce::best_of_columns(bool largest) {
+  return DECKLE_SIMD(arg_table)().f32[largest];
+}
+template <>
+reduce::BestOfColumns<double> reduce::best_of_columns(bool largest) {
+  return DECKLE_SIMD(arg_table)().f64[largest];
+}
+template <>
+reduce::BestOfColumns<int64_t> reduce::best_of_columns(bool largest) {
+  return DECKLE_SIMD(arg_table)().i64[largest];
 }
 
 }  // namespace deckle::kernels::cpu

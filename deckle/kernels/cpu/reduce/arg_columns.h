@@ -1,14 +1,66 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "deckle/kernels/args/view.h"
-#include "deckle/kernels/cpu/reduce/layout.h"
+#include "deckle/kernels/cpu/reduce/strip.h"
 
 namespace deckle::kernels::cpu::reduce {
 
-/// The extreme element of each column and its row, the first of equal ones; a NaN wins. `values` may be null. False, and nothing
-/// is done, unless contiguous columns lie beside the one reduced dim, of at least one and not too many rows.
-bool arg_extrema_of_columns(const View& self, const Layout& layout, bool largest, const View* values, int64_t* indices);
+/// Whether a later element takes the place of an earlier one.
+template <bool kLargest, typename T>
+bool beats(T later, T earlier) {
+  return earlier == earlier && ((kLargest ? later > earlier : later < earlier) || later != later);
+}
+
+/// The place of the extreme element of a row, the first of equal ones; a NaN wins.
+template <bool kLargest, typename T>
+int64_t first_best(int64_t n, const T* x) {
+  int64_t best = 0;
+  T top = x[0];
+  for (int64_t i = 1; i < n; ++i) {
+    const T later = x[i];
+    if (kLargest ? later <= top : later >= top) continue;  // nearly always: one comparison, and NaN goes on
+    if (beats<kLargest>(later, top)) best = i, top = later;
+  }
+  return best;
+}
+
+/// The extreme element of each of `n` columns of `rows` rows, `stride` elements apart, and the row it is in: the first of equal
+/// ones; a NaN wins. At least one row, and so few that T's integers number them.
+template <typename T>
+using BestOfColumns = void (*)(int64_t rows, int64_t n, const T* x, int64_t stride, T* best, int64_t* places);
+
+/// For the strongest allowed instruction set. T: float (float32 and the halves), double, int64_t (integers, bool).
+template <typename T>
+BestOfColumns<T> best_of_columns(bool largest);
+
+/// The same of columns that lie side by side in an operand, be they dense or of the rows of a component; of any number of rows.
+template <bool kLargest, typename T>
+class ColumnExtrema {
+ public:
+  static constexpr int64_t kMost = 128;  // columns at a time
+
+  void find(const View& self, const ColumnsAt& place, int64_t rows, int64_t n, T* best, int64_t* places) const {
+    Strip<T> strip(self, place.order != nullptr, rows, n);
+    strip.begin(place, rows, n, true);
+    const auto of_block = [&](int64_t r, int64_t count) {
+      const Columns<const T> x = strip.rows(r, count);
+      T later[kMost];
+      int64_t later_places[kMost];
+      best_(count, n, x.first, x.stride, r == 0 ? best : later, r == 0 ? places : later_places);
+      for (int64_t c = 0; r > 0 && c < n; ++c) {
+        if (beats<kLargest>(later[c], best[c])) best[c] = later[c], places[c] = r + later_places[c];
+      }
+    };
+    for_blocks(rows, of_block, strip.passes() ? kBlockRows : kRows);
+  }
+
+ private:
+  static constexpr int64_t kRows = 1024;  // whose columns stay in the second cache
+
+  const BestOfColumns<T> best_ = best_of_columns<T>(kLargest);
+};
 
 }  // namespace deckle::kernels::cpu::reduce

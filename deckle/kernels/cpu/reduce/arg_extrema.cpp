@@ -13,23 +13,7 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-/// Whether a later element takes the place of an earlier one.
-template <bool kLargest, typename T>
-bool better(T later, T earlier) {
-  return earlier == earlier && ((kLargest ? later > earlier : later < earlier) || later != later);
-}
-
-template <bool kLargest, typename T>
-int64_t first_best(int64_t n, const T* x) {
-  int64_t best = 0;
-  T top = x[0];
-  for (int64_t i = 1; i < n; ++i) {
-    const T later = x[i];
-    if (kLargest ? later <= top : later >= top) continue;  // nearly always: one comparison, and NaN goes on
-    if (better<kLargest>(later, top)) best = i, top = later;
-  }
-  return best;
-}
+using reduce::first_best;
 
 /// The positions in rows that are longer than a piece: the first of the best among the pieces' results.
 template <bool kLargest, typename T>
@@ -56,6 +40,23 @@ void find_in_pieces(const View& self, const reduce::Layout& layout, T* best, int
   }
 }
 
+/// Of columns that lie side by side; `values` may be null. False, and nothing is done, unless they do and are not too long.
+template <bool kLargest, typename T>
+bool find_in_columns(const View& self, const reduce::Layout& layout, const View* values, int64_t* indices) {
+  using Extrema = reduce::ColumnExtrema<kLargest, T>;
+  if (!reduce::lies_in_columns(layout) || layout.length > reduce::kPiece) return false;
+  const Extrema extrema;
+  reduce::for_strips({&layout}, Extrema::kMost, [&](int64_t, auto strips) {
+    strips([&](int64_t first, int64_t n) {
+      T best[Extrema::kMost];
+      extrema.find(self, reduce::columns_at(layout, first), layout.length, n, best, indices + first);
+      if (values == nullptr) return;
+      simd::store_run(best, n, static_cast<char*>(values->data) + first * item_size(values->dtype), values->dtype, 1);
+    });
+  });
+  return true;
+}
+
 /// `values` may be undefined. `all`: the whole view is one row.
 template <bool kLargest>
 void find(const View& self, std::optional<int64_t> dim, const View* values, const View& indices) {
@@ -68,7 +69,7 @@ void find(const View& self, std::optional<int64_t> dim, const View* values, cons
   simd::visit_compute(self.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const reduce::Layout layout(flat, dim.value_or(0));
-    if (reduce::arg_extrema_of_columns(flat, layout, kLargest, values, indices.ptr<int64_t>())) return;
+    if (find_in_columns<kLargest, T>(flat, layout, values, indices.ptr<int64_t>())) return;
     const auto store = [&](int64_t first, int64_t rows, const T* best) {
       if (values == nullptr) return;
       char* const to = static_cast<char*>(values->data) + first * item_size(values->dtype);

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <limits>
 
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/item.h"
+#include "deckle/kernels/cpu/reduce/arg_columns.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 #include "deckle/kernels/cpu/segment/values.h"
 
@@ -30,41 +30,46 @@ T bound(DType dtype, bool largest) {
   });
 }
 
-/// The first of the rows that no other beats, or the first NaN; `holds(a, b)`: a stays where it is b's turn, false for NaN. A
-/// component without rows gives `nothing` and row -1. `values` may be undefined.
-template <typename T, typename Holds>
-void find(const View& self, const RaggedView& ragged, T nothing, Holds holds, const View* values, const View& rows) {
-  const int64_t inner = segment::inner_size(self);
-  segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
-    T best[segment::kColumns], buffer[segment::kColumns];
-    const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
-    int64_t* const where = rows.ptr<int64_t>() + b * inner + first;
-    std::fill_n(where, columns, begin < end ? ragged.row(begin) : -1);
-    if (begin < end)
-      std::copy_n(segment::read_run(self, ragged, inner, begin, first, columns, buffer), columns, best);
-    else
-      std::fill_n(best, columns, nothing);
-    for (int64_t row = begin + 1; row < end; ++row) {
-      const T* const x = segment::read_run(self, ragged, inner, row, first, columns, buffer);
-      for (int64_t c = 0; c < columns; ++c) {
-        if (!holds(best[c], x[c]) && best[c] == best[c]) {
-          best[c] = x[c];
-          where[c] = ragged.row(row);
-        }
-      }
-    }
-    if (values != nullptr) segment::write_row(*values, inner, b, first, columns, best);
-  });
+/// The extreme value of a component of one column; returns where it is, counted through the components.
+template <bool kLargest, typename T>
+int64_t find_in_run(const View& self, const RaggedView& ragged, int64_t begin, int64_t end, T& best) {
+  constexpr int64_t kRun = 1024;
+  T buffer[kRun];
+  int64_t where = begin;
+  for (int64_t from = begin; from < end; from += kRun) {
+    const T* const x = segment::read_run(self, ragged, 1, from, 0, std::min(kRun, end - from), buffer);
+    const int64_t at = reduce::first_best<kLargest>(std::min(kRun, end - from), x);
+    if (from == begin || reduce::beats<kLargest>(x[at], best)) best = x[at], where = from + at;
+  }
+  return where;
 }
 
-void find_largest(const View& self, const RaggedView& ragged, const View* values, const View& rows) {
+/// The extreme value of each column of each component and its row. A component without rows gives the limit of its dtype and row
+/// -1. `values` may be null.
+template <bool kLargest>
+void find(const View& self, const RaggedView& ragged, const View* values, const View& rows) {
+  const int64_t inner = segment::inner_size(self);
   simd::visit_compute(self.dtype, [&]<typename T>(TypeTag<T>) {
-    find(self, ragged, bound<T>(self.dtype, false), std::greater_equal<T>(), values, rows);
-  });
-}
-void find_smallest(const View& self, const RaggedView& ragged, const View* values, const View& rows) {
-  simd::visit_compute(self.dtype, [&]<typename T>(TypeTag<T>) {
-    find(self, ragged, bound<T>(self.dtype, true), std::less_equal<T>(), values, rows);
+    using Extrema = reduce::ColumnExtrema<kLargest, T>;
+    const Extrema extrema;
+    const auto find_strip = [&](int64_t b, int64_t first, int64_t n) {
+      const int64_t begin = ragged.offsets[b], end = ragged.offsets[b + 1];
+      T best[Extrema::kMost];
+      int64_t* const where = rows.ptr<int64_t>() + b * inner + first;
+      if (begin == end) {
+        std::fill_n(best, n, bound<T>(self.dtype, !kLargest));
+        std::fill_n(where, n, -1);
+      } else if (inner == 1) {
+        where[0] = ragged.row(find_in_run<kLargest>(self, ragged, begin, end, best[0]));
+      } else {
+        extrema.find(self, segment::columns_at(ragged, inner, begin, first), end - begin, n, best, where);
+        for (int64_t c = 0; c < n; ++c) where[c] = ragged.row(begin + where[c]);
+      }
+      if (values != nullptr) segment::write_row(*values, inner, b, first, n, best);
+    };
+    segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
+      for (int64_t c = 0; c < columns; c += Extrema::kMost) find_strip(b, first + c, std::min(Extrema::kMost, columns - c));
+    });
   });
 }
 
@@ -98,16 +103,16 @@ void for_places(DType dtype, const View& rows, int64_t count, Body body) {
 }  // namespace
 
 void segment_max(const Context&, const View& self, const RaggedView& ragged, const View& values, const View& rows) {
-  find_largest(self, ragged, &values, rows);
+  find<true>(self, ragged, &values, rows);
 }
 void segment_min(const Context&, const View& self, const RaggedView& ragged, const View& values, const View& rows) {
-  find_smallest(self, ragged, &values, rows);
+  find<false>(self, ragged, &values, rows);
 }
 void segment_argmax(const Context&, const View& self, const RaggedView& ragged, const View& rows) {
-  find_largest(self, ragged, nullptr, rows);
+  find<true>(self, ragged, nullptr, rows);
 }
 void segment_argmin(const Context&, const View& self, const RaggedView& ragged, const View& rows) {
-  find_smallest(self, ragged, nullptr, rows);
+  find<false>(self, ragged, nullptr, rows);
 }
 
 void segment_amax(const Context&, const View& self, const RaggedView& ragged, const View& result) {
