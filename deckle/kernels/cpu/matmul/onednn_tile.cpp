@@ -11,8 +11,11 @@
 #include "deckle/kernels/cpu/matmul/onednn_tile.h"
 
 #include <array>
+#include <memory>
+#include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -158,13 +161,40 @@ struct ThreadState {
   }
 };
 
+/// The state of the running thread. A list that never ends holds those of all threads: a worker that still waits when the program
+/// ends frees nothing, and leak checks do not always find what hangs on its own storage alone.
+class OwnState {
+ public:
+  OwnState() {
+    const std::lock_guard lock(mutex());
+    all().insert(state_.get());
+  }
+  ~OwnState() {
+    const std::lock_guard lock(mutex());
+    all().erase(state_.get());
+  }
+  ThreadState* operator->() const { return state_.get(); }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex mutex;
+    return mutex;
+  }
+  static std::set<ThreadState*>& all() {
+    static auto& all = *new std::set<ThreadState*>();
+    return all;
+  }
+
+  const std::unique_ptr<ThreadState> state_ = std::make_unique<ThreadState>();
+};
+
 }  // namespace
 
 bool onednn_has_bfloat16() { return bf16_arithmetic() != Bf16Arithmetic::widened; }
 
 void onednn_tile(const TileProduct& tile, DType operands, DType result) {
   const SingleThread alone;
-  thread_local ThreadState state;
+  thread_local OwnState state;
   const Key key{tile.m,
                 tile.n,
                 tile.k,
@@ -177,7 +207,7 @@ void onednn_tile(const TileProduct& tile, DType operands, DType result) {
                 tile.b.transposed,
                 tile.bias != nullptr,
                 tile.accumulate};
-  state.primitive(key).run(tile, state.stream);
+  state->primitive(key).run(tile, state->stream);
 }
 
 }  // namespace deckle::kernels::cpu::matmul
