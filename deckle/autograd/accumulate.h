@@ -17,8 +17,18 @@ class AccumulateGrad final : public Node {
   bool wants_zeros() const override { return true; }
   void backward(const Gradients& gradients, GradientSink& sink) override;
 
+  /// Of the variable of a transform that has returned: nobody will ask for the gradient.
+  void close() { closed_ = true; }
+  bool closed() const { return closed_; }
+
  private:
   std::shared_ptr<Meta> meta_;
+  bool closed_ = false;
 };
+
+/// The node as the sink of a leaf, if it is one.
+inline const AccumulateGrad* as_leaf(const Node& node) {
+  return node.edges().empty() ? dynamic_cast<const AccumulateGrad*>(&node) : nullptr;
+}
 
 }  // namespace deckle::autograd

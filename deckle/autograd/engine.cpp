@@ -6,6 +6,7 @@
 #include <queue>
 #include <unordered_map>
 
+#include "deckle/autograd/accumulate.h"
 #include "deckle/autograd/autocast.h"
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/autograd/history.h"
@@ -138,7 +139,11 @@ class Pass {
   }
 
   bool runs(const Entry& candidate) const { return !capturing_ || candidate.leads_to_capture; }
-  bool takes(const Entry& candidate) const { return !capturing_ || candidate.wanted(); }
+  bool takes(const Entry& candidate) const {
+    if (capturing_) return candidate.wanted();
+    const AccumulateGrad* const leaf = as_leaf(*candidate.node);
+    return leaf == nullptr || !leaf->closed();
+  }
 
   void count_dependencies() {
     for (const Entry* source : order_) {

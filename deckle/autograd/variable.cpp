@@ -1,5 +1,6 @@
 #include "deckle/autograd/variable.h"
 
+#include "deckle/autograd/accumulate.h"
 #include "deckle/autograd/public_ops.h"
 #include "deckle/autograd/support.h"
 #include "deckle/core/tensor_impl.h"
@@ -27,6 +28,12 @@ Tensor fresh_variable(const Tensor& tensor) {
   }
   for (const Level level : tangent_levels(tensor)) set_tangent(fresh, level, tangent(tensor, level));
   return fresh;
+}
+
+void close_variable(const Tensor& variable) {
+  const Edge edge = recorded_edge(variable);
+  auto* const leaf = edge.node == nullptr ? nullptr : dynamic_cast<AccumulateGrad*>(edge.node.get());
+  if (leaf != nullptr) leaf->close();
 }
 
 }  // namespace deckle::autograd

@@ -8,4 +8,7 @@ namespace deckle::autograd {
 /// passes its gradient on to `tensor` if that is recorded.
 Tensor fresh_variable(const Tensor& tensor);
 
+/// Says of a variable that is a leaf that nobody will ask for its gradient: passes that accumulate leave it out.
+void close_variable(const Tensor& variable);
+
 }  // namespace deckle::autograd

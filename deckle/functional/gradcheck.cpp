@@ -11,6 +11,7 @@
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/functional/transforms.h"
+#include "deckle/functional/variable.h"
 
 namespace deckle::functional {
 namespace {

@@ -35,19 +35,14 @@ Tensor by_columns(const Map& f, const Tensor& x, const Tensor& y) {
 Tensor jacobian(const Map& f, const Tensor& x) {
   return call_as("jacobian", [&] {
     check(x.defined() && is_floating(x.dtype()), "x has no gradient (expected a tensor of a floating dtype)");
-    const EnableGrad recording;
-    const std::vector<Tensor> inputs = functional::variables({x});
-    const Tensor y = f(inputs[0]);
+    const bool recorded = grad_enabled();
+    const functional::ReverseScope scope(x);
+    const Tensor y = f(scope.variables()[0]);
+    const GradMode as_before(recorded);
     if (x.numel() == 0 || y.numel() == 0) return zeros(both(y.sizes(), x.sizes()), y.dtype());
     if (x.numel() < y.numel()) return by_columns(f, x, y);
-    const bool again = autograd::requires_grad(x) || autograd::open_levels() > 0;
     std::vector<Tensor> rows;
-    for (int64_t i = 0; i < y.numel(); ++i) {
-      const GradOptions options{
-          .grad_outputs = {one_at(i, y)}, .retain_graph = true, .create_graph = again, .allow_unused = true};
-      const Tensor row = autograd::requires_grad(y) ? grad({y}, inputs, options)[0] : Tensor();
-      rows.push_back(row.defined() ? row : zeros(x.sizes(), x.dtype()));
-    }
+    for (int64_t i = 0; i < y.numel(); ++i) rows.push_back(scope.gradients({y}, {one_at(i, y)}, true)[0]);
     return reshape(stack(rows), both(y.sizes(), x.sizes()));
   });
 }

@@ -6,51 +6,35 @@
 
 #include "deckle/autograd/backward.h"
 #include "deckle/autograd/forward_mode.h"
-#include "deckle/autograd/history.h"
+#include "deckle/functional/reverse_scope.h"
 #include "deckle/functional/traits.h"
-#include "deckle/functional/variable.h"
 
 /// grad, vjp, jvp and hvp of functions on anything made of tensors (functional/traits.h). A function of several arguments
-/// takes a std::tuple of them. They nest with each other, and with backward() around them.
+/// takes a std::tuple of them. They nest with each other, and with backward() around them: what they return can be
+/// differentiated by whatever it was computed from and requires grad or carries a tangent, be it x, a cotangent or tangent, or a
+/// tensor that the function captures. Then it keeps its graph; otherwise, and under NoGrad, it has no history.
 namespace deckle {
 
-namespace functional {
-
-/// The gradient of each input; zeros where no output depends on a floating one. Undefined cotangents stand for zeros; none at
-/// all for 1, for an output of one element.
-std::vector<Tensor> gradients(TensorList outputs, TensorList inputs, TensorList cotangents, bool create_graph);
-
-template <typename X>
-bool any_requires_grad(const X& x) {
-  return autograd::requires_grad(TensorList(to_leaves(x)));
-}
-
-}  // namespace functional
-
 /// (f(x), Jᵀ · cotangent): `cotangent` is shaped like f(x), the result like x. Inputs that f(x) does not depend on get zeros.
-/// The result can be differentiated again if x requires grad.
 template <typename F, functional::TensorTreeLike X, functional::TensorTreeLike Y>
 std::pair<Y, X> vjp(F&& f, const X& x, const Y& cotangent) {
-  const EnableGrad recording;
-  const std::vector<Tensor> inputs = functional::variables(functional::to_leaves(x));
-  Y y = functional::call(f, functional::from_leaves(x, inputs));
+  const functional::ReverseScope scope(functional::to_leaves(x));
+  const Y y = functional::call(f, functional::from_leaves(x, scope.variables()));
   const std::vector<Tensor> cotangents = call_as("vjp", [&] { return functional::matching_leaves(y, cotangent, "cotangent"); });
-  const std::vector<Tensor> gradients =
-      functional::gradients(functional::to_leaves(y), inputs, cotangents, functional::any_requires_grad(x));
-  return {std::move(y), functional::from_leaves(x, gradients)};
+  const std::vector<Tensor> outputs = functional::to_leaves(y), gradients = scope.gradients(outputs, cotangents);
+  return {functional::from_leaves(y, scope.results(outputs)), functional::from_leaves(x, gradients)};
 }
 
 /// The gradient of a function with one result of one element, shaped like x.
 template <typename F, functional::TensorTreeLike X>
 requires(!std::is_convertible_v<F, TensorList>) X grad(F&& f, const X& x) {
-  const EnableGrad recording;
-  const std::vector<Tensor> inputs = functional::variables(functional::to_leaves(x));
-  const Tensor y = functional::call(f, functional::from_leaves(x, inputs));
+  const functional::ReverseScope scope(functional::to_leaves(x));
+  const Tensor y = functional::call(f, functional::from_leaves(x, scope.variables()));
   call_as("grad", [&] {
     check(y.defined() && y.numel() == 1, "the function returned {} (expected a tensor of one element)",
           y.defined() ? "a tensor of shape " + to_string(y.sizes()) : "an undefined tensor");
   });
-  return functional::from_leaves(x, functional::gradients({y}, inputs, {}, functional::any_requires_grad(x)));
+  return functional::from_leaves(x, scope.gradients({y}, {}));
 }
 
 /// (f(x), J · tangent) by forward mode: one pass, nothing saved. `tangent` is shaped like x, the second result like f(x).
