@@ -28,10 +28,24 @@ void set_origin(const Tensor& tensor, std::shared_ptr<Node> node, uint32_t slot)
   meta.slot = slot;
 }
 
+/// Which node a tensor that is no view comes from; 0 for none.
+uint64_t number_of_history(const Tensor& tensor) {
+  const Meta* const meta = meta_of(tensor);
+  return meta != nullptr && meta->node != nullptr ? meta->node->sequence() + 1 : 0;
+}
+
 /// The base was written to since the view's node was made: derives the node from the base again.
 void refresh_view(const Tensor& view) {
   Meta& meta = *view.impl()->meta;
-  if (meta.kind == ViewKind::no_grad || meta.version == view.version() || !requires_grad(meta.base)) return;
+  if (meta.kind == ViewKind::no_grad) {
+    check(!grad_enabled() || number_of_history(meta.base) == meta.version,
+          "a view of shape {} that was made under NoGrad is read with recording on, and a recorded write has changed its base "
+          "since "
+          "(expected a view made with recording on, or detach() for a constant)",
+          view.sizes());
+    return;
+  }
+  if (meta.version == view.version() || !requires_grad(meta.base)) return;
   // The history of an overlapping base stays as it is: check_inplace refuses the writes that would change it.
   if (!distinct_places(meta.base.sizes(), meta.base.strides())) return;
   const EnableGrad recording;
@@ -131,7 +145,10 @@ void mark_view(const Tensor& result, const Tensor& self, bool multi_output) {
   meta.kind = of_view ? shown->kind : ViewKind::plain;
   if (multi_output) meta.kind = ViewKind::multi_output;
   if (!grad_enabled()) meta.kind = ViewKind::no_grad;
-  meta.version = result.version();
+  // A constant says from which history of its base on it is one.
+  meta.version = meta.kind != ViewKind::no_grad ? result.version()
+                 : grad_enabled()               ? shown->version
+                                                : number_of_history(meta.base);
   result.impl()->tangent_limit = self.impl()->tangent_limit;
 }
 

@@ -8,9 +8,16 @@
 
 namespace deckle {
 
-bool Tensor::requires_grad() const { return autograd::requires_grad(*this); }
+// Under NoGrad, where no view is refused for its base's history.
+bool Tensor::requires_grad() const {
+  const NoGrad quiet;
+  return autograd::requires_grad(*this);
+}
 
-bool Tensor::is_leaf() const { return autograd::origin(*this).node == nullptr; }
+bool Tensor::is_leaf() const {
+  const NoGrad quiet;
+  return autograd::origin(*this).node == nullptr;
+}
 
 Tensor Tensor::requires_grad_(BoolArg value) const {
   return call_as("requires_grad_", [&]() -> const Tensor& {

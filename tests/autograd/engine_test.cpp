@@ -22,6 +22,17 @@ using testing::expect_error;
 using testing::random_tensor;
 using testing::tensor_of;
 
+/// It has not run: another output can still ask it.
+TEST(Engine, ANodeThatNoGradientReachesKeepsWhatItSaved) {
+  const Tensor x = tensor_of({1.5, 2.5}).requires_grad_();
+  const Tensor square = x * x;
+  sum(floor(square) + x).backward();
+  expect_equal(x.grad(), tensor_of({1, 1}));
+  sum(square).backward();
+  expect_equal(x.grad(), tensor_of({4, 6}));
+  expect_error([&] { sum(square).backward(); }, "retain_graph");
+}
+
 TEST(Engine, GradientsOfAProductReachBothFactors) {
   const Tensor a = random_tensor({3, 4}).requires_grad_(), b = random_tensor({3, 4}).requires_grad_();
   sum(a * b).backward();

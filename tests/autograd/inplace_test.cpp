@@ -116,6 +116,35 @@ TEST(Inplace, AViewMadeUnderNoGradRefusesWritesWithRecordingOn) {
   expect_error([&] { part.zero_(); }, "NoGrad");
 }
 
+TEST(Inplace, AViewMadeUnderNoGradIsNotReadWhereItsBaseHasGotHistory) {
+  const Tensor w = tensor_of({2, 3}).requires_grad_(), base = tensor_of({0, 0});
+  Tensor part, of_part;
+  {
+    const NoGrad quiet;
+    part = base.slice(0, 0, 1);
+  }
+  of_part = part.view({1, 1});
+  expect_equal(part * 2.0, tensor_of({0}));  // a constant so far
+  base.copy_(w);
+  for (const Tensor& view : {part, of_part}) {
+    expect_error([&] { sum(view); }, "made under NoGrad");
+    expect_error([&] { w + view; }, "made under NoGrad");
+    expect_equal(sum(view.detach()), tensor_of({2}).view({}));
+    EXPECT_FALSE(view.requires_grad());
+    EXPECT_TRUE(view.is_leaf());
+    const NoGrad quiet;
+    expect_equal(sum(view), tensor_of({2}).view({}));
+  }
+  // What is written to the same history's base under NoGrad changes nothing: the view was and is a constant.
+  {
+    const NoGrad quiet;
+    part = base.slice(0, 1, 2);
+    base.add_(tensor_of({1, 1}));
+  }
+  sum(part * w).backward();
+  expect_equal(w.grad(), tensor_of({4, 4}));
+}
+
 TEST(Inplace, TangentsFollowAWriteToAView) {
   const Tensor x = random_tensor({4}), t = random_tensor({4});
   const auto f = [](const Tensor& v) {
