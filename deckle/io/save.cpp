@@ -48,11 +48,11 @@ std::vector<Tensor> from_numbered(const TensorMap& tensors, const std::vector<Te
           "tensor {} of {} is {} {} (expected {} {})", i, path.string(), to_string(leaves[i].sizes()), name(leaves[i].dtype()),
           to_string(like[i].sizes()), name(like[i].dtype()));
   }
+  check(found == tensors.size(), "{} has {} tensors (expected {} at most, named by their numbers)", path.string(), tensors.size(),
+        like.size());
   for (size_t i = 0; i < like.size(); ++i) {
     if (leaves[i].defined()) leaves[i] = into(like[i], leaves[i]);
   }
-  check(found == tensors.size(), "{} has {} tensors (expected {} at most, named by their numbers)", path.string(), tensors.size(),
-        like.size());
   return leaves;
 }
 

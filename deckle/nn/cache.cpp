@@ -13,6 +13,7 @@ namespace deckle::nn {
 namespace {
 
 constexpr int64_t kLeastSpareRows = 32;
+constexpr int64_t kMostPositions = int64_t{1} << 40;  // of one call: sums of some do not overflow
 
 char* row_address(const Tensor& memory, int64_t row) {
   return static_cast<char*>(memory.raw_data()) + row * memory.stride(0) * item_size(memory.dtype());
@@ -25,6 +26,12 @@ void copy_rows(const Tensor& from, int64_t from_row, const Tensor& to, int64_t t
   else
     std::memcpy(row_address(to, to_row), row_address(from, from_row),
                 static_cast<size_t>(count * to.stride(0) * item_size(to.dtype())));
+}
+
+Ragged room_of(const std::vector<int64_t>& starts) {
+  std::vector<int64_t> rooms;
+  for (size_t b = 0; b + 1 < starts.size(); ++b) rooms.push_back(starts[b + 1] - starts[b]);
+  return Ragged::from_lengths(rooms);
 }
 
 }  // namespace
@@ -58,30 +65,43 @@ void KeyValueCache::remove(int64_t sequence) {
 void KeyValueCache::extend(std::span<const int64_t> more) {
   check(std::ssize(more) == sequences(), "the cache has {} sequences, {} numbers of new positions are given (expected as many)",
         sequences(), more.size());
-  const std::vector<int64_t> before = lengths_;
+  std::vector<int64_t> lengths = lengths_;
   bool fits = true;
   for (size_t b = 0; b < more.size(); ++b) {
-    check(more[b] >= 0, "{} new positions (expected 0 or more)", more[b]);
-    lengths_[b] += more[b];
-    fits = fits && lengths_[b] <= room(b);
+    check(more[b] >= 0 && more[b] <= kMostPositions, "{} new positions (expected 0..2^40)", more[b]);
+    lengths[b] += more[b];
+    fits = fits && lengths[b] <= room(b);
   }
-  if (!fits) move(before);
+  if (!fits) move(lengths);
+  lengths_ = std::move(lengths);
 }
 
-/// To new memory, with room for lengths_ and more; `kept` are the positions whose rows count.
-void KeyValueCache::move(const std::vector<int64_t>& kept) {
-  const int64_t spare = std::max(kLeastSpareRows, std::reduce(lengths_.begin(), lengths_.end()) / sequences());
+void KeyValueCache::truncate(std::span<const int64_t> lengths) {
+  check(std::ssize(lengths) == sequences(), "the cache has {} sequences, {} lengths are given (expected as many)", sequences(),
+        lengths.size());
+  for (size_t b = 0; b < lengths.size(); ++b)
+    check(lengths[b] >= 0 && lengths[b] <= lengths_[b], "length {} of sequence {}, which has {} positions (expected no more)",
+          lengths[b], b, lengths_[b]);
+  lengths_.assign(lengths.begin(), lengths.end());
+}
+
+/// To new memory, with room for `lengths` and more; the rows of lengths_ positions are kept. All of it or nothing.
+void KeyValueCache::move(const std::vector<int64_t>& lengths) {
+  const int64_t spare = std::max(kLeastSpareRows, std::reduce(lengths.begin(), lengths.end()) / sequences());
   std::vector<int64_t> starts{0};
-  for (const int64_t length : lengths_) starts.push_back(starts.back() + length + spare);
-  for (Layer& layer : layers_) {
+  for (const int64_t length : lengths) starts.push_back(starts.back() + length + spare);
+  std::vector<Layer> moved = layers_;
+  for (Layer& layer : moved) {
     for (Tensor* memory : {&layer.keys, &layer.values}) {
       const Tensor larger = empty({starts.back(), kv_heads_, head_dim_}, memory->dtype(), memory->device());
-      for (size_t b = 0; b < kept.size(); ++b) copy_rows(*memory, starts_[b], larger, starts[b], kept[b]);
+      for (size_t b = 0; b < lengths_.size(); ++b) copy_rows(*memory, starts_[b], larger, starts[b], lengths_[b]);
       *memory = larger;
     }
   }
+  Ragged room = room_of(starts);
+  layers_ = std::move(moved);
   starts_ = std::move(starts);
-  note_room();
+  room_ = std::move(room);
 }
 
 void KeyValueCache::write(int64_t layer, const NestedTensor& keys, const NestedTensor& values) {
@@ -105,10 +125,6 @@ NestedTensor KeyValueCache::rows_of(const Tensor& memory) const {
   return {slice(memory, 0, starts_.front(), starts_.back()), room_};
 }
 
-void KeyValueCache::note_room() {
-  std::vector<int64_t> rooms;
-  for (size_t b = 0; b < lengths_.size(); ++b) rooms.push_back(room(b));
-  room_ = Ragged::from_lengths(rooms);
-}
+void KeyValueCache::note_room() { room_ = room_of(starts_); }
 
 }  // namespace deckle::nn

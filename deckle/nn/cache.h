@@ -29,8 +29,11 @@ class KeyValueCache {
   /// The sequence goes; those behind it move up by one, and no rows are copied.
   void remove(int64_t sequence);
 
-  /// Sequence b gets more[b] further positions, whose rows `write` then fills, layer by layer.
+  /// Sequence b gets more[b] further positions, whose rows `write` then fills, layer by layer. An error leaves the cache as it
+  /// is.
   void extend(std::span<const int64_t> more);
+  /// Sequence b keeps its first lengths[b] positions; the rows of the others become spare.
+  void truncate(std::span<const int64_t> lengths);
   /// Keys and values [sequences, more[b], kv_heads, head_dim] of the positions that `extend` added last.
   void write(int64_t layer, const NestedTensor& keys, const NestedTensor& values);
 
@@ -44,7 +47,7 @@ class KeyValueCache {
   };
   int64_t room(size_t sequence) const { return starts_[sequence + 1] - starts_[sequence]; }
   NestedTensor rows_of(const Tensor& memory) const;
-  void move(const std::vector<int64_t>& kept);
+  void move(const std::vector<int64_t>& lengths);
   void note_room();
 
   int64_t kv_heads_, head_dim_;

@@ -147,10 +147,16 @@ Tensor DecoderLM::next_logits(const NestedTensor& tokens, KeyValueCache& cache) 
   const NoGrad no_grad;
   NestedTensor x = embedding(NestedTensor(tokens.values().to(device()), tokens.ragged()));
   const RotaryAngles angles = rotary_.angles(x, autocast_dtype().value_or(dtype()), cache.lengths());
+  const std::vector<int64_t> before = cache.lengths();
   cache.extend(shape.sizes());
-  const Plan plan = blocks.empty() ? Plan() : blocks[0].attention.plan(x, cache);
-  for (int64_t i = 0; i < std::ssize(blocks); ++i) x = blocks[static_cast<size_t>(i)](x, angles, cache, i, plan);
-  return head(norm(index_select(x.values(), 0, last.to(device()))));
+  try {
+    const Plan plan = blocks.empty() ? Plan() : blocks[0].attention.plan(x, cache);
+    for (int64_t i = 0; i < std::ssize(blocks); ++i) x = blocks[static_cast<size_t>(i)](x, angles, cache, i, plan);
+    return head(norm(index_select(x.values(), 0, last.to(device()))));
+  } catch (...) {  // positions whose rows were not written are none
+    cache.truncate(before);
+    throw;
+  }
 }
 
 }  // namespace deckle::nn

@@ -87,6 +87,15 @@ TEST(Save, WhatIsLoadedIntoAParameterIsTrained) {
   static_assert(detail::kHoldsNested<std::vector<std::pair<Tensor, NestedTensor>>> && !detail::kHoldsNested<Layer>);
 }
 
+TEST(Save, AFileWithMoreTensorsLeavesParametersAsTheyAre) {
+  const TemporaryFolder folder;
+  const Tensor x = random_tensor({3});
+  save(std::vector<Tensor>{x, x, x}, folder / "three");
+  std::vector<Tensor> two = {zeros({3}, DType::float64).requires_grad_(), zeros({3}, DType::float64).requires_grad_()};
+  expect_error([&] { load(two, folder / "three"); }, "has 3 tensors (expected 2 at most");
+  for (const Tensor& tensor : two) expect_equal(tensor.detach(), zeros({3}, DType::float64));
+}
+
 TEST(Save, AModuleAndItsOptimizer) {
   const TemporaryFolder folder;
   const nn::Linear layer(3, 2), other(3, 2);

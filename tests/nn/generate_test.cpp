@@ -108,6 +108,37 @@ TEST(KeyValueCache, SequencesComeAndGoWithoutCopies) {
   EXPECT_EQ(cache.sequences(), 0);
 }
 
+TEST(KeyValueCache, WhatThrowsLeavesTheLengthsAsTheyWere) {
+  KeyValueCache cache(1, 1, 2, DType::float32);
+  for (int b = 0; b < 2; ++b) cache.add();
+  expect_error([&] { cache.extend(std::vector<int64_t>{1, -1}); }, "-1 new positions (expected 0..2^40)");
+  EXPECT_EQ(cache.lengths(), (std::vector<int64_t>{0, 0}));
+  cache.extend(std::vector<int64_t>{2, 3});
+  // More than any machine has: the rows that there are stay.
+  const NestedTensor rows = NestedTensor::from_lengths(random_tensor({5, 1, 2}, DType::float32), {2, 3});
+  cache.write(0, rows, rows);
+  EXPECT_THROW(cache.extend(std::vector<int64_t>{1, int64_t{1} << 55}), std::exception);
+  EXPECT_THROW(cache.extend(std::vector<int64_t>{INT64_MAX, 0}), std::exception);
+  EXPECT_EQ(cache.lengths(), (std::vector<int64_t>{2, 3}));
+  testing::expect_equal(slice(cache.keys(0)[1], 0, 0, 3), rows[1]);
+  cache.extend(std::vector<int64_t>{1, 1});
+  testing::expect_equal(slice(cache.values(0)[1], 0, 0, 3), rows[1]);
+}
+
+TEST(KeyValueCache, NextLogitsThatThrowLeaveTheLengthsAsTheyWere) {
+  const DecoderLM model({.vocab = 9, .width = 8, .depth = 1, .heads = 1});
+  KeyValueCache cache = model.make_cache(), other(1, 1, 8, DType::float64);  // not what the model computes in
+  cache.add();
+  other.add();
+  const auto tokens = [](const std::vector<int64_t>& given) { return NestedTensor::from_list({token_tensor(given)}); };
+  EXPECT_THROW(model.next_logits(tokens({1, 2}), other), Error);
+  EXPECT_EQ(other.lengths(), (std::vector<int64_t>{0}));
+  (void)model.next_logits(tokens({1, 2}), cache);
+  expect_error([&] { model.next_logits(tokens({9}), cache); }, "out of range");
+  EXPECT_EQ(cache.lengths(), (std::vector<int64_t>{2}));
+  expect_close(model.next_logits(tokens({3}), cache)[0], model(token_tensor({1, 2, 3}).unsqueeze(0))[0][-1], 1e-5, 1e-5);
+}
+
 TEST(KeyValueCache, WrongArgumentsAreErrors) {
   const DecoderLM model({.vocab = 9, .width = 8, .depth = 1, .heads = 1});
   KeyValueCache cache = model.make_cache();
