@@ -170,6 +170,18 @@ TEST(CudaTensor, HalvesAreRoundedOnceAsOnTheCpu) {
   }
 }
 
+TEST(CudaTensor, DoubleSumsOfHalvesAreRoundedOnce) {
+  NEEDS_CUDA_KERNELS();
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    SCOPED_TRACE(name(dtype));
+    const double half = dtype == DType::bfloat16 ? 0x1p-8 : 0x1p-11, tiny = dtype == DType::bfloat16 ? 0x1p-40 : 0x1p-24;
+    // Above the middle of 1 and the next half, by less than a float of that size tells.
+    const Tensor x = tensor(std::vector<double>{1, half, tiny}).to(dtype).to(kGpu);
+    const Tensor got = index_add(zeros({1}, dtype, kGpu), 0, zeros({3}, DType::int64, kGpu), x);
+    EXPECT_EQ(got.item(), 1 + 2 * half);
+  }
+}
+
 TEST(CudaTensor, BroadcastsAndStridesAsTheCpu) {
   NEEDS_GPU();
   const Tensor x = randn({33, 1, 40}), y = randn({7, 1}), z = randn({40}), w = randn({40, 7, 33}).transpose(0, 2);

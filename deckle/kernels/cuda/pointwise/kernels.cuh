@@ -66,7 +66,7 @@ __device__ __forceinline__ void elements(const Walk<N + 1>& walk, const int64_t 
       lane[i] = operand.is_number ? number_of<T>(operand)
                                   : load<T>(operand.data, operand.dtype, offsets[i] + (operand.strides[0] == 0 ? 0 : k));
     }
-    store_rounded_once<T>(value_of<F, Lane<T>>(lane, std::make_index_sequence<N>()), out.data, out.dtype, offsets[N] + k);
+    store<T>(value_of<F, Lane<T>>(lane, std::make_index_sequence<N>()), out.data, out.dtype, offsets[N] + k);
   }
 }
 
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(256) single(const __grid_constant__ Walk<N + 1
       lane[i] = operand.is_number ? number_of<T>(operand) : load<T>(operand.data, operand.dtype, offsets[i]);
     }
     const Operand& out = walk.operands[N];
-    store_rounded_once<T>(value_of<F, Lane<T>>(lane, std::make_index_sequence<N>()), out.data, out.dtype, offsets[N]);
+    store<T>(value_of<F, Lane<T>>(lane, std::make_index_sequence<N>()), out.data, out.dtype, offsets[N]);
   }
 }
 

@@ -111,6 +111,24 @@ __device__ __forceinline__ I to_integer(T value) {
   }
 }
 
+/// A float that becomes the half nearest to a value of more bits: cut off, and odd where it is not exact.
+__device__ __forceinline__ float odd_unless_exact(float cut, bool exact) {
+  return exact ? cut : __uint_as_float(__float_as_uint(cut) | 1u);
+}
+template <typename T>
+__device__ __forceinline__ float for_half(T value) {
+  return static_cast<float>(value);
+}
+__device__ __forceinline__ float for_half(double value) {
+  const float cut = __double2float_rz(value);
+  return odd_unless_exact(cut, static_cast<double>(cut) == value);
+}
+__device__ __forceinline__ float for_half(int64_t value) {
+  const float cut = __ll2float_rz(value);
+  return odd_unless_exact(cut, static_cast<int64_t>(cut) == value);
+}
+
+/// Rounded once: what doubles or integers give as a half is a copy's element.
 template <typename T>
 __device__ __forceinline__ void store(T value, void* data, DType dtype, int64_t at) {
   switch (dtype) {
@@ -121,10 +139,10 @@ __device__ __forceinline__ void store(T value, void* data, DType dtype, int64_t 
       static_cast<double*>(data)[at] = static_cast<double>(value);
       break;
     case DType::bfloat16:
-      static_cast<__nv_bfloat16*>(data)[at] = __float2bfloat16_rn(static_cast<float>(value));
+      static_cast<__nv_bfloat16*>(data)[at] = __float2bfloat16_rn(for_half(value));
       break;
     case DType::float16:
-      static_cast<__half*>(data)[at] = __float2half_rn(static_cast<float>(value));
+      static_cast<__half*>(data)[at] = __float2half_rn(for_half(value));
       break;
     case DType::int64:
       static_cast<int64_t*>(data)[at] = to_integer<int64_t>(value);
@@ -138,28 +156,6 @@ __device__ __forceinline__ void store(T value, void* data, DType dtype, int64_t 
     default:
       static_cast<bool*>(data)[at] = value != T(0);
   }
-}
-
-/// A float that becomes the half nearest to a value of more bits: cut off, and odd where it is not exact.
-__device__ __forceinline__ float odd_unless_exact(float cut, bool exact) {
-  return exact ? cut : __uint_as_float(__float_as_uint(cut) | 1u);
-}
-__device__ __forceinline__ float round_to_odd(double value) {
-  const float cut = __double2float_rz(value);
-  return odd_unless_exact(cut, static_cast<double>(cut) == value);
-}
-__device__ __forceinline__ float round_to_odd(int64_t value) {
-  const float cut = __ll2float_rz(value);
-  return odd_unless_exact(cut, static_cast<int64_t>(cut) == value);
-}
-
-/// The same, rounded once: what an expression in doubles or integers gives as a half is a copy's element.
-template <typename T>
-__device__ __forceinline__ void store_rounded_once(T value, void* data, DType dtype, int64_t at) {
-  if constexpr (!std::is_same_v<T, float>) {
-    if (dtype == DType::bfloat16 || dtype == DType::float16) return store(round_to_odd(value), data, dtype, at);
-  }
-  store(value, data, dtype, at);
 }
 
 /// The dtypes that vectors of compute type T are read and written as: T itself, halves for float, bool.
