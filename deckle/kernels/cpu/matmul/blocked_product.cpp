@@ -2,7 +2,7 @@
 //
 // Panels of b, 2 vectors wide, and panels of a, up to 14 rows high, lie in the order in which a block (register_blocks.cpp) reads
 // them, so neither strides nor transposes cost more than the packing. A step takes as many columns as fit kStepBytes, and as much
-// of K: first all threads pack b, then each task multiplies some rows by it, up to 384 of K (float64: 256) at a time, and its
+// of K: first all threads pack b, then each task multiplies some rows by it, up to 512 of K (float64: 1,024) at a time, and its
 // part of c stays in the second cache meanwhile. Rows of a are packed by their task; with too few rows for the threads a is
 // packed with b, and tasks take groups of columns too. b as it lies serves where it is small. Of many items, or where b is small,
 // each task packs b for itself: what another core has written costs more than packing it again.
@@ -16,14 +16,24 @@
 //   float32 8192 x 256 x 1024, T   134         142   two cores, a step for each piece of K, c written thrice: 241 of 259
 //   float32 100^3, T                98          90   two cores, b packed before all tasks: 77 of 97
 //   float32 64 x 256^2 x 64, T     101         102
-// Next: all of these, kLeastReuseAlongK and ratios to PyTorch on a quiet machine.
+//
+// Milliseconds on two cores of it, in turns with PyTorch 2.15 (MKL) on a machine that was not quiet, median of five, before ->
+// after panels began on lines, edges were masked, the next panel of b was asked for, rows of b were packed side by side and
+// pieces of K grew (2026-11-29):
+//   float32 1024^3, T     9.12 ->  8.39   PyTorch  8.39
+//   float32 1024^3, TT    9.46 ->  8.83            8.45
+//   float64 1024^3       21.81 -> 18.03           17.82
+//   float64 512^3, T      3.24 ->  2.93            3.04
+//   float64 4 x 256^2 x 1024, T  6.23 -> 5.81      5.27
+//   float32 512^3         1.50 ->  1.57            1.40   a packed for two groups of panels: not better
+// Not better: tasks of 256 rows whose a is packed for all of them first (float32 the same, float64 5 % slower), pieces of 384,
+// rows of the next piece of a asked for while blocks are multiplied.
 //
 // Every sum is one chain per piece of K, and pieces depend on K alone: bits depend neither on threads nor on the partition.
 
 #include "deckle/kernels/cpu/matmul/blocked_product.h"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "deckle/base/parallel.h"
@@ -36,10 +46,13 @@ namespace {
 constexpr int64_t kLeastSide = 16, kLeastDepth = 8;  // libraries have kernels for flat products
 constexpr int64_t kLeastPackedRows = 64, kLeastReuse = 40,
                   kLeastReuseAlongK = 260;  // packing b pays from so many products an element on
+constexpr int64_t kLongDepth = 384;         // of K, from which on that of the third counts
 template <typename T>
-constexpr int64_t kDepth = sizeof(T) == 4 ? 384 : 256;  // of K
+constexpr int64_t kDepth = sizeof(T) == 4 ? 512 : 1024;  // of K
+template <typename T>
+constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
 constexpr int64_t kStepDepth = 2048;
-constexpr int64_t kStepBytes = int64_t{4} << 20;    // of packed b
+constexpr int64_t kStepBytes = int64_t{8} << 20;    // of packed b
 constexpr int64_t kJoinedBytes = int64_t{8} << 20;  // of packed b of several items, of which each task reads one
 constexpr int64_t kTaskRows = 84;
 constexpr int64_t kTasks = 16;
@@ -129,7 +142,7 @@ class Multiplication {
   bool worthwhile() const {
     if (in_place_) return true;
     // Both lie along a long K: oneDNN packs less.
-    const bool along_k = sizeof(T) == 4 && k_ > kDepth<T> && product_.a.col_stride == 1 && product_.b.row_stride == 1;
+    const bool along_k = sizeof(T) == 4 && k_ > kLongDepth && product_.a.col_stride == 1 && product_.b.row_stride == 1;
     return m_ >= kLeastPackedRows && m_ * n_ >= (along_k ? kLeastReuseAlongK : kLeastReuse) * (m_ + n_);
   }
 
@@ -232,8 +245,18 @@ class Multiplication {
     const Matrix& b = product_.b;
     const int64_t col = panel * wide_, width = std::min(wide_, n_ - col);
     const T* const from = static_cast<const T*>(b.data) + offsets(item).b + depth.begin * b.row_stride + col * b.col_stride;
-    if (width < wide_) std::memset(to, 0, static_cast<size_t>(depth.size * wide_) * sizeof(T));
     blocks_.pack(from, b.col_stride, b.row_stride, width, depth.size, to, wide_);
+  }
+
+  /// Some rows of b, `from` on, in all panels: what lies side by side is read at once.
+  void pack_b_rows(int64_t item, const Range& panels, const Depth& depth, int64_t from, int64_t count) const {
+    const Matrix& b = product_.b;
+    const T* const rows = static_cast<const T*>(b.data) + offsets(item).b + (depth.begin + from) * b.row_stride;
+    for (int64_t at = 0; at < panels.size; ++at) {
+      const int64_t col = (panels.begin + at) * wide_;
+      blocks_.pack(rows + col, 1, b.row_stride, std::min(wide_, n_ - col), count, b_ + at * panel_size(depth.size) + from * wide_,
+                   wide_);
+    }
   }
 
   /// Row blocks [first, last) of an item, whose b is packed for them.
@@ -268,16 +291,27 @@ class Multiplication {
   /// All rows with panels `panels` of b, and some of K.
   void multiply_step(int64_t item, const Range& panels, const Depth& depth) const {
     const Grid grid(m_, panels.size, wide_ * depth.size);
-    const int64_t a_tasks = grid.shares_a() ? grid.row_blocks : 0, b_tasks = in_place_ ? 0 : panels.size;
-    // As many panels of b in a range as have a range's elements, and each block of a.
-    const int64_t joined = std::max<int64_t>(1, kRangeElements / panel_size(depth.size)), b_ranges = parts(b_tasks, joined);
-    const int64_t a_elements = parts(m_, grid.row_blocks) * depth.size;
+    // Where rows of b lie along the panels a range takes rows, else panels; of a, a block.
+    const bool by_rows = product_.b.col_stride == 1;
+    const int64_t joined = by_rows ? kPackSteps * std::max<int64_t>(1, kRangeElements / (kPackSteps * panels.size * wide_))
+                                   : std::max<int64_t>(1, kRangeElements / panel_size(depth.size));
+    const int64_t b_extent = in_place_ ? 0 : by_rows ? depth.size : panels.size, b_ranges = parts(b_extent, joined);
+    const int64_t a_tasks = grid.shares_a() ? grid.row_blocks : 0, a_elements = parts(m_, grid.row_blocks) * depth.size;
     const int64_t grain = a_tasks == 0 ? 1 : std::max<int64_t>(1, kRangeElements / a_elements);
     parallel_for(b_ranges + a_tasks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t range = begin; range < end; ++range) {
-        for (int64_t at = range * joined; range < b_ranges && at < std::min(b_tasks, (range + 1) * joined); ++at)
-          pack_b(item, panels.begin + at, depth, b_ + at * panel_size(depth.size));
-        if (range < b_ranges) continue;
+        if (range < b_ranges) {
+          const int64_t last = std::min(b_extent, (range + 1) * joined);
+          for (int64_t at = range * joined, count = 1; at < last; at += count) {
+            if (by_rows) {
+              count = std::min(kPackSteps, last - at);
+              pack_b_rows(item, panels, depth, at, count);
+            } else {
+              pack_b(item, panels.begin + at, depth, b_ + at * panel_size(depth.size));
+            }
+          }
+          continue;
+        }
         const RowPanels rows(m_, grid.row_blocks, range - b_ranges, blocks_.rows);
         for (const Range& piece : depth.pieces)
           pack_a(item, rows, piece, piece.begin - depth.begin, depth.size, shared_a(grid, range - b_ranges, depth.size));
@@ -304,49 +338,36 @@ class Multiplication {
     Scratch scratch;
     const RowPanels rows(m_, grid.row_blocks, block, blocks_.rows);
     const bool shared = grid.shares_a();
-    T* const own_a = shared ? nullptr : scratch.take<T>(rows.rows.size * kDepth<T> + rows.count * kPanelSpare);
-    T* const edge = scratch.take<T>(kMostBlockRows * wide_);
-    T* const edge_b = in_place_ && n_ % blocks_.lanes != 0 ? scratch.take<T>(panel_size(depth.size)) : nullptr;
-    std::fill_n(edge, kMostBlockRows * wide_, T(0));
+    T* const own_a = shared ? nullptr : scratch.take<T>(rows.rows.size * std::min(kDepth<T>, k_) + rows.count * kPanelSpare);
     T* const c = static_cast<T*>(product_.c) + (item * m_ + rows.rows.begin) * product_.leading();
     for (const Range& piece : depth.pieces) {
       const int64_t within = piece.begin - depth.begin, a_depth = shared ? depth.size : piece.size, a_at = shared ? within : 0;
       const T* const a = shared ? shared_a(grid, block, depth.size) : own_a;
       if (!shared) pack_a(item, rows, piece, 0, piece.size, own_a);
+      const T* const in_place_b = static_cast<const T*>(product_.b.data) + offsets(item).b + piece.begin * product_.b.row_stride;
+      const bool more = piece.begin != 0;
+      const int64_t leading = product_.leading(), next_lines = parts(piece.size * wide_, kLine<T> * rows.count);
       for (int64_t at = group.begin; at < group.begin + group.size; ++at) {
         const int64_t panel = first_panel + at, col = panel * wide_, width = std::min(wide_, n_ - col);
-        const T* b = nullptr;
-        int64_t b_row = wide_;
-        if (!in_place_) {
-          b = packed_b + at * panel_size(depth.size) + within * wide_;
-        } else if (width % blocks_.lanes == 0) {
-          b = static_cast<const T*>(product_.b.data) + offsets(item).b + piece.begin * product_.b.row_stride + col;
-          b_row = product_.b.row_stride;
-        } else {
-          pack_b(item, panel, depth, edge_b);
-          b = edge_b + within * wide_;
-        }
+        const int64_t vectors = parts(width, blocks_.lanes);
+        BlockArgs<T> args{.k = piece.size, .c_row = leading, .start_row = more ? leading : 0};
+        args.last = width - (vectors - 1) * blocks_.lanes;
+        args.b = in_place_ ? in_place_b + col : packed_b + at * panel_size(depth.size) + within * wide_;
+        args.b_row = in_place_ ? product_.b.row_stride : wide_;
+        // The next panel comes from the third cache: each block asks for a part of it.
+        const bool fetches = !in_place_ && at + 1 < group.begin + group.size;
+        const T* const next = fetches ? args.b + panel_size(depth.size) : args.b;
         for (int64_t i = 0; i < rows.count; ++i) {
           const Range high = rows.panel(i);
-          multiply_block(high.size, width, piece, a + rows.offset(i, a_depth) + a_at * high.size, b, b_row,
-                         c + high.begin * product_.leading() + col, bias_ == nullptr ? nullptr : bias_ + col, edge);
+          args.a = a + rows.offset(i, a_depth) + a_at * high.size;
+          args.c = c + high.begin * leading + col;
+          args.start = more ? args.c : bias_ == nullptr ? nullptr : bias_ + col;
+          args.next = next + (fetches ? i * next_lines * kLine<T> : 0);
+          args.next_lines = fetches ? next_lines : 0;
+          blocks_.products[high.size - 1][vectors - 1](args);
         }
       }
     }
-  }
-
-  void multiply_block(int64_t height, int64_t width, const Range& piece, const T* a, const T* b, int64_t b_row, T* c,
-                      const T* bias, T* edge) const {
-    const int64_t vectors = parts(width, blocks_.lanes), leading = product_.leading();
-    BlockProduct<T>* const product = blocks_.products[height - 1][vectors - 1];
-    const bool more = piece.begin != 0;
-    if (width == vectors * blocks_.lanes)
-      return product(piece.size, a, b, b_row, c, leading, more ? c : bias, more ? leading : 0);
-    // Whole vectors would reach past the last column.
-    const auto bytes = static_cast<size_t>(width) * sizeof(T);
-    for (int64_t i = 0; more && i < height; ++i) std::memcpy(edge + i * wide_, c + i * leading, bytes);
-    product(piece.size, a, b, b_row, edge, wide_, more ? edge : bias, more ? wide_ : 0);
-    for (int64_t i = 0; i < height; ++i) std::memcpy(c + i * leading, edge + i * wide_, bytes);
   }
 
   const Product& product_;

@@ -1,7 +1,7 @@
 // A block of c in registers: up to 14 rows of two vectors.                           c[14, 2 vectors] += a[14, k] b[k, 2 vectors]
 //
 // Each step of k loads two vectors of b and broadcasts 14 elements of a: 16 loads for 28 FMAs, where two of either run in a
-// cycle. b comes from the second cache and is prefetched eight steps ahead; c, at the start, for the end. Every element is one
+// cycle. b comes from the second cache and is prefetched eight steps ahead; c, sixteen steps before the end. Every element is one
 // chain of fused multiply-adds in ascending order, whatever the block it falls in.
 //
 // GF/s of one core of an Emerald Rapids (FMA peak 171) while others compiled, processor time, best of 30, float32 [1024]^3 in a
@@ -33,63 +33,93 @@ namespace {
 #if HWY_TARGET == HWY_AVX3
 
 constexpr int64_t kAhead = 8;       // steps of k between the prefetch of b and its use
-constexpr int64_t kPackAhead = 16;  // the same of an operand that is packed
+constexpr int64_t kAheadOfC = 16;   // steps that are left when c is fetched
+constexpr int64_t kPackAhead = 32;  // steps between the prefetch of an operand and its packing; lines where they lie along k
+constexpr int64_t kLinesAhead = 4;
 
 template <int kRows, int kVectors, typename T>
-HWY_NOINLINE void block_product(int64_t k, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, int64_t b_row, T* c, int64_t c_row,
-                                const T* start, int64_t start_row) {
+HWY_NOINLINE void block_product(const matmul::BlockArgs<T>& args) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   constexpr int kN = static_cast<int>(hn::MaxLanes(d));
+  const auto last = hn::FirstN(d, static_cast<size_t>(args.last));
+  const T *HWY_RESTRICT a = args.a, *HWY_RESTRICT b = args.b;
+  const T* next = args.next;
+  int64_t next_step = 64 / static_cast<int64_t>(sizeof(T));
   V sum[kRows][kVectors];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) {
-      __builtin_prefetch(c + i * c_row + j * kN, 1, 3);
-      sum[i][j] = hn::Zero(d);
-    }
+    for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::Zero(d);
   }
+  const int64_t b_row = args.b_row, before_c = std::max<int64_t>(args.k - kAheadOfC, 0);
+  const int64_t ends[3] = {std::min(args.next_lines, before_c), before_c, args.k};
+  int64_t p = 0;
 #pragma GCC unroll 1
-  for (int64_t p = 0; p < k; ++p) {
-    V right[kVectors];
+  for (int phase = 0; phase < 3; ++phase) {
+    const int64_t end = ends[phase];
+#pragma GCC unroll 1
+    for (; p < end; ++p) {
+      V right[kVectors];
 #pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) {
-      right[j] = hn::LoadU(d, b + j * kN);
-      __builtin_prefetch(b + kAhead * b_row + j * kN, 0, 3);
-    }
+      for (int j = 0; j < kVectors; ++j) {
+        right[j] = j + 1 < kVectors ? hn::LoadU(d, b + j * kN) : hn::MaskedLoad(last, d, b + j * kN);
+        __builtin_prefetch(b + kAhead * b_row + j * kN, 0, 3);
+      }
+      __builtin_prefetch(next, 0, 2);
+      next += next_step;
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) {
-      const V left = hn::Set(d, a[i]);
+      for (int i = 0; i < kRows; ++i) {
+        const V left = hn::Set(d, a[i]);
 #pragma GCC unroll 2
-      for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
+        for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
+      }
+      a += kRows;
+      b += b_row;
     }
-    a += kRows;
-    b += b_row;
+    next_step = 0;
+    if (phase == 1) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+        for (int j = 0; j < kVectors; ++j) __builtin_prefetch(args.c + i * args.c_row + j * kN, 1, 3);
+      }
+    }
   }
-  if (start != nullptr) {
+  if (args.start != nullptr) {
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
+      const T* const row = args.start + i * args.start_row;
 #pragma GCC unroll 2
-      for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::Add(hn::LoadU(d, start + i * start_row + j * kN), sum[i][j]);
+      for (int j = 0; j < kVectors; ++j) {
+        const V from = j + 1 < kVectors ? hn::LoadU(d, row + j * kN) : hn::MaskedLoad(last, d, row + j * kN);
+        sum[i][j] = hn::Add(from, sum[i][j]);
+      }
     }
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
+    T* const row = args.c + i * args.c_row;
 #pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) hn::StoreU(sum[i][j], d, c + i * c_row + j * kN);
+    for (int j = 0; j + 1 < kVectors; ++j) hn::StoreU(sum[i][j], d, row + j * kN);
+    hn::BlendedStore(sum[i][kVectors - 1], last, d, row + (kVectors - 1) * kN);
   }
 }
 
-/// A square of 16 bytes a side: each pass interleaves vector i with the one half the square further. Rows past `rows` are read as
-/// the last one.
+/// Two squares of 16 bytes a side, one below the other: each pass interleaves vector i with the one half a square further. Rows
+/// past `rows` are read as the last one.
 template <typename T>
-HWY_INLINE void transpose_square(const T* from, int64_t from_row, int64_t rows, T* to, int64_t to_row) {
+HWY_INLINE void transpose_squares(const T* from, int64_t from_row, int64_t rows, T* to, int64_t to_row) {
   constexpr int64_t kN = 16 / static_cast<int64_t>(sizeof(T));
-  const hn::FixedTag<T, kN> d;
+  const hn::FixedTag<T, kN> half;
+  const hn::FixedTag<T, 2 * kN> d;
   hn::Vec<decltype(d)> in[kN], out[kN];
   HWY_UNROLL(4)
-  for (int64_t i = 0; i < kN; ++i) in[i] = hn::LoadU(d, from + std::min(i, rows - 1) * from_row);
+  for (int64_t i = 0; i < kN; ++i) {
+    const T* const lower = from + std::min(i, rows - 1) * from_row;
+    const T* const upper = from + std::min(i + kN, rows - 1) * from_row;
+    in[i] = hn::Combine(d, hn::LoadU(half, upper), hn::LoadU(half, lower));
+  }
   HWY_UNROLL(2)
   for (int64_t pass = 1; pass < kN; pass *= 2) {
     HWY_UNROLL(2)
@@ -104,23 +134,23 @@ HWY_INLINE void transpose_square(const T* from, int64_t from_row, int64_t rows, 
   for (int64_t i = 0; i < kN; ++i) hn::StoreU(in[i], d, to + i * to_row);
 }
 
-/// The lanes' rows lie along k. One cache line of each at a time, fetched two lines ahead: rows a power of two apart share a few
+/// The lanes' rows lie along k. One cache line of each at a time, fetched some lines ahead: rows a power of two apart share a few
 /// places of the first cache, and are more streams than the processor follows. Squares that reach past `width` come first: what
 /// they write there, the next step's first lanes, is written over.
 template <typename T>
 void pack_rows(const T* from, int64_t from_row, int64_t width, int64_t k, T* to, int64_t to_row) {
-  constexpr int64_t kSide = 16 / static_cast<int64_t>(sizeof(T)), kLine = 64 / static_cast<int64_t>(sizeof(T));
-  const int64_t whole = width / kSide * kSide, steps = k / kSide * kSide;
+  constexpr int64_t kSide = 16 / static_cast<int64_t>(sizeof(T)), kHigh = 2 * kSide, kLine = 4 * kSide;
+  const int64_t whole = width / kHigh * kHigh, steps = k / kSide * kSide;
   for (int64_t line = 0; line < steps; line += kLine) {
     const int64_t end = std::min(line + kLine, steps);
-    for (int64_t i = 0; i < width; ++i) __builtin_prefetch(from + i * from_row + line + 2 * kLine);
+    for (int64_t i = 0; i < width; ++i) __builtin_prefetch(from + i * from_row + line + kLinesAhead * kLine);
     if (whole < width) {
       for (int64_t p = line; p < end; p += kSide)
-        transpose_square(from + whole * from_row + p, from_row, width - whole, to + p * to_row + whole, to_row);
+        transpose_squares(from + whole * from_row + p, from_row, width - whole, to + p * to_row + whole, to_row);
     }
-    for (int64_t i = 0; i < whole; i += kSide) {
+    for (int64_t i = 0; i < whole; i += kHigh) {
       for (int64_t p = line; p < end; p += kSide)
-        transpose_square(from + i * from_row + p, from_row, kSide, to + p * to_row + i, to_row);
+        transpose_squares(from + i * from_row + p, from_row, kHigh, to + p * to_row + i, to_row);
     }
   }
   for (int64_t p = steps; p < k; ++p) {

@@ -207,6 +207,29 @@ TEST_P(EveryDType, BlocksOfEveryRemainderTakeEveryLayout) {
   }
 }
 
+// More of b than the second cache holds: few rows are packed for several tasks, many by each task.
+TEST_P(EveryDType, LargeFactorsOnTheRightTakeFewRowsAndMany) {
+  constexpr int64_t kEvery = 61;
+  const auto some_rows = [](View view) {
+    view.sizes[0] = (view.sizes[0] + kEvery - 1) / kEvery;
+    view.strides[0] *= kEvery;
+    return view;
+  };
+  for (const Shape& shape : {Shape{530, 427, 700}, Shape{1400, 150, 1800}}) {
+    for (int layout = 0; layout < 2; ++layout) {
+      const Buffer a = operand(shape.m, shape.k, GetParam(), layout), b = operand(shape.k, shape.n, GetParam(), 1 - layout);
+      const std::vector<double> want = naive(some_rows(a.view), b.view);
+      testing::expect_same_for_thread_counts([&] {
+        Buffer c = poisoned({shape.m, shape.n}, GetParam());
+        kernels::cpu::mm({}, a.view, b.view, c.view);
+        expect_close(some_rows(c.view), want, tolerance(GetParam(), shape.k));
+        return testing::bytes(c);
+      });
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
 // A few items are packed together, many each by its task.
 TEST_P(EveryDType, BmmTakesFewItemsAndMany) {
   for (const int64_t batch : {5, 40}) {
