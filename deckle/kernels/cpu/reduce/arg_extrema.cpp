@@ -8,12 +8,11 @@
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/arg_columns.h"
+#include "deckle/kernels/cpu/reduce/arg_rows.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
 
 namespace deckle::kernels::cpu {
 namespace {
-
-using reduce::first_best;
 
 /// The positions in rows that are longer than a piece: the first of the best among the pieces' results.
 template <bool kLargest, typename T>
@@ -28,13 +27,15 @@ void find_in_pieces(const View& self, const reduce::Layout& layout, T* best, int
     for (int64_t item = begin; item < end; ++item) {
       const int64_t from = item % pieces * reduce::kPiece, n = std::min(reduce::kPiece, layout.length - from);
       reduce::gather_rows(self, layout, item / pieces, 1, from, n, x);
-      const int64_t at = first_best<kLargest>(n, x);
+      int64_t at = 0;
+      reduce::arg_extrema_of_rows(kLargest, 1, n, x, &at);
       candidates[item] = x[at];
       places[item] = from + at;
     }
   });
+  reduce::arg_extrema_of_rows(kLargest, layout.rows, pieces, candidates, indices);
   for (int64_t row = 0; row < layout.rows; ++row) {
-    const int64_t item = row * pieces + first_best<kLargest>(pieces, candidates + row * pieces);
+    const int64_t item = row * pieces + indices[row];
     best[row] = candidates[item];
     indices[row] = places[item];
   }
@@ -83,13 +84,12 @@ void find(const View& self, std::optional<int64_t> dim, const View* values, cons
     }
     reduce::by_rows<T>(std::array<const View*, 1>{&flat}, std::array<const View*, 0>{}, dim.value_or(0),
                        [&](int64_t first, int64_t rows, int64_t n, const auto& x, const auto&) {
+                         int64_t* const places = indices.ptr<int64_t>() + first;
+                         reduce::arg_extrema_of_rows(kLargest, rows, n, x[0], places);
+                         if (values == nullptr) return;
                          Scratch scratch;
                          T* const best = scratch.take<T>(rows);
-                         for (int64_t r = 0; r < rows; ++r) {
-                           const int64_t at = first_best<kLargest>(n, x[0] + r * n);
-                           indices.ptr<int64_t>()[first + r] = at;
-                           best[r] = x[0][r * n + at];
-                         }
+                         for (int64_t r = 0; r < rows; ++r) best[r] = x[0][r * n + places[r]];
                          store(first, rows, best);
                        });
   });
