@@ -1,6 +1,7 @@
 #include "deckle/kernels/cpu/reduce/layout.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "deckle/kernels/cpu/simd/convert.h"
 #include "deckle/kernels/cpu/simd/transpose.h"
@@ -51,16 +52,11 @@ void visit_runs(const Layout::Dims& dims, int64_t from, int64_t count, Body body
   }
 }
 
-/// to[c * to_stride + r] = from[r * from_stride + c]. Of 8 bytes by a plain loop: squares of a cache line are too small here.
+/// to[c * to_stride + r] = from[r * from_stride + c]
 template <typename T>
 void transpose(const T* from, int64_t from_stride, int64_t rows, int64_t cols, T* to, int64_t to_stride) {
-  if constexpr (sizeof(T) == 4) {
-    simd::transpose(reinterpret_cast<const uint32_t*>(from), from_stride, rows, cols, reinterpret_cast<uint32_t*>(to), to_stride);
-  } else {
-    for (int64_t c = 0; c < cols; ++c) {
-      for (int64_t r = 0; r < rows; ++r) to[c * to_stride + r] = from[r * from_stride + c];
-    }
-  }
+  using Word = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  simd::transpose(reinterpret_cast<const Word*>(from), from_stride, rows, cols, reinterpret_cast<Word*>(to), to_stride);
 }
 
 }  // namespace
@@ -143,6 +139,8 @@ void gather_rows(const View& view, const Layout& layout, int64_t row, int64_t ro
 template <typename T>
 void scatter_rows(const T* block, const View& view, const Layout& layout, int64_t row, int64_t rows) {
   const int64_t count = layout.length;
+  if (layout.dense_rows())  // short rows by the block
+    return simd::store_run(block, rows * count, address(view, row * count), view.dtype, 1);
   const bool lines = layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
                      (layout.reduced.count == 0 || layout.reduced.strides[layout.reduced.count - 1] != 1);
   if (!lines) {
