@@ -14,6 +14,7 @@
 #include "deckle/kernels/cpu/index/rows.h"
 #include "deckle/kernels/cpu/simd/convert.h"
 #include "deckle/kernels/cpu/simd/convert_element.h"
+#include "deckle/kernels/cpu/simd/repeat.h"
 #include "deckle/kernels/cpu/simd/reverse.h"
 #include "deckle/kernels/cpu/simd/transpose.h"
 
@@ -117,11 +118,19 @@ ConvertRun converter(DType from, DType to) {
 }
 
 template <typename T>
+void fill_run(T value, int64_t count, T* to) {
+  if constexpr (sizeof(T) == 1)
+    std::memset(to, value, static_cast<size_t>(count));
+  else
+    simd::repeat_each(&value, 1, count, to);
+}
+
+template <typename T>
 void move_run(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t count) {
   if (from_stride == 1 && to_stride == 1)
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
   else if (from_stride == 0 && to_stride == 1)
-    std::fill_n(to, count, *from);
+    fill_run(*from, count, to);
   else if (from_stride == -1 && to_stride == 1)
     simd::reverse(from - (count - 1), count, to);
   else

@@ -18,6 +18,7 @@
 #include "deckle/kernels/cpu/pointwise/flat.h"
 #include "deckle/kernels/cpu/pointwise/walk.h"
 #include "deckle/kernels/cpu/simd/convert.h"
+#include "deckle/kernels/cpu/simd/repeat.h"
 #include "deckle/kernels/cpu/simd/transpose.h"
 
 namespace deckle::kernels::cpu::pointwise {
@@ -31,6 +32,8 @@ constexpr int64_t kTileRows = sizeof(T) == 2 ? 32 : 16;
 /// One block function applied over one walk. `numbers` follow the tensor inputs.
 template <typename T>
 struct Run {
+  using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
+
   BlockFunction<T> function;
   const Walk& walk;
   const Computed<T>* numbers;
@@ -147,7 +150,6 @@ struct Run {
 
   /// Columns [column, column + n) of `rows` rows from `offset` on, of a crossed input, as tile[row][step].
   void load_tile(int operand, int64_t offset, int64_t column, int64_t n, int64_t rows, int64_t step, T* tile) const {
-    using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
     const Operand& o = walk.operands[operand];
     const auto transpose = [&](const T* from, int64_t stride) {
       simd::transpose(reinterpret_cast<const Bits*>(from), stride, n, rows, reinterpret_cast<Bits*>(tile), step);
@@ -192,11 +194,14 @@ struct Run {
       at.advance(run);
       done += run;
     }
-    for (int64_t row = 0, i = 0; row < rows; ++row) {
-      const int64_t end = std::min(n, (first + row + 1) * length - begin);
-      std::fill(buffer + i, buffer + end, numbers[row]);
-      i = end;
-    }
+    const auto repeat = [&](int64_t row, int64_t count, int64_t times, T* to) {
+      simd::repeat_each(reinterpret_cast<const Bits*>(numbers + row), count, times, reinterpret_cast<Bits*>(to));
+    };
+    const int64_t in_first = std::min(n, (first + 1) * length - begin), whole = (n - in_first) / length;
+    repeat(0, 1, in_first, buffer);
+    repeat(1, whole, length, buffer + in_first);
+    const int64_t done = in_first + whole * length;
+    if (done < n) repeat(1 + whole, 1, n - done, buffer + done);
   }
   void scatter(int operand, int64_t begin, int64_t n, const T* buffer) const {
     visit_runs(operand, begin, n, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
