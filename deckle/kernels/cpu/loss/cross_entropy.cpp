@@ -9,6 +9,8 @@
 // gradient p - 1 of the target is expm1, and in its tangent the tangents are relative to the target's. Bytes: read 4 (backward:
 // and write 4) per element; about 12 FLOPs. Each row is read from memory once. Instances: float (float32, and the halves through
 // a buffer of one row), double. Sums are double (simd/rows.h).
+// Logarithms are taken in vectors, those of some rows at a time: [100, 100] takes 16 us in place of 22 (two threads of an Emerald
+// Rapids, float32; bfloat16 24 in place of 29).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/loss/cross_entropy.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -25,6 +27,7 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/simd/math_exp.h"
+#include "deckle/kernels/cpu/simd/math_log.h"
 #include "deckle/kernels/cpu/simd/row_buffer.h"
 #include "deckle/kernels/cpu/simd/rows.h"
 #include "deckle/kernels/cpu/simd/table.h"
@@ -41,7 +44,9 @@ struct LogSumExp {
 /// The arithmetic of one row.
 template <typename T>
 struct EntropyRows {
-  LogSumExp (*log_sum_exp)(int64_t n, const T* x);
+  /// Without the logarithm: log1p(log_sum) is it.
+  LogSumExp (*sum_exp)(int64_t n, const T* x);
+  void (*log1p)(int64_t n, double* values);  // in place
   double (*total)(int64_t n, const T* x, T shift);
   double (*expectation)(int64_t n, const T* x, LogSumExp lse, const T* t, T shift);
   void (*weighted_softmax)(int64_t n, const T* x, LogSumExp lse, double weight, double constant, T* y);
@@ -71,7 +76,7 @@ class Probability {
 };
 
 template <typename T>
-LogSumExp log_sum_exp_parts(int64_t n, const T* x) {
+LogSumExp sum_exp(int64_t n, const T* x) {
   const hn::ScalableTag<T> d;
   const T max = max_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); });
   const T shift = std::isinf(max) ? T(0) : max;  // inf - inf is NaN
@@ -82,7 +87,12 @@ LogSumExp log_sum_exp_parts(int64_t n, const T* x) {
     rest = hn::IfThenElse(largest, zero, exp(d, hn::Sub(value, shifts)));
     maxima = hn::IfThenElse(largest, one, zero);
   });
-  return {static_cast<double>(shift), std::log1p(sums.first + (sums.second - 1))};
+  return {static_cast<double>(shift), sums.first + (sums.second - 1)};
+}
+
+void log1p_run(int64_t n, double* values) {
+  const hn::ScalableTag<double> d;
+  map_run(d, n, [&](auto part, int64_t i) HWY_ATTR { part.store(log1p(d, part.load(values + i)), values + i); });
 }
 
 /// sum_j (x_j - shift)
@@ -115,8 +125,8 @@ void weighted_softmax(int64_t n, const T* x, LogSumExp lse, double weight, doubl
 }  // namespace
 
 RealTable<EntropyRows> entropy_table() {
-  return {{&log_sum_exp_parts<float>, &total<float>, &expectation<float>, &weighted_softmax<float>},
-          {&log_sum_exp_parts<double>, &total<double>, &expectation<double>, &weighted_softmax<double>}};
+  return {{&sum_exp<float>, &log1p_run, &total<float>, &expectation<float>, &weighted_softmax<float>},
+          {&sum_exp<double>, &log1p_run, &total<double>, &expectation<double>, &weighted_softmax<double>}};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
@@ -156,6 +166,7 @@ struct Targets {
 LogSumExp parts_of(const View& lse, int64_t row) { return {lse.ptr<double>()[2 * row], lse.ptr<double>()[2 * row + 1]}; }
 
 constexpr int64_t kGrain = 16384;  // elements per parallel range
+constexpr int64_t kTogether = 64;  // rows whose logarithms are taken in vectors
 
 template <typename Body>
 void for_row_ranges(const View& input, Body body) {
@@ -172,18 +183,27 @@ void cross_entropy_rows(const Context&, const View& input, const View& target, i
   const Targets targets{target, input.sizes[1], ignore_index, label_smoothing};
   for_row_ranges(input, [&]<typename T>(TypeTag<T>, const EntropyRows<T>& row_of, int64_t begin, int64_t end, int64_t n) {
     const RowBuffer<T> rows(input, n);
-    for (int64_t row = begin; row < end; ++row) {
-      const T* const x = rows.read(row);
-      const int64_t chosen = targets.at(row);
-      const LogSumExp sum = row_of.log_sum_exp(n, x);
-      double value = 0;
-      if (targets.counts(chosen)) {
-        value = sum.log_sum - (1 - label_smoothing) * (static_cast<double>(x[chosen]) - sum.shift);
-        if (label_smoothing > 0) value -= targets.uniform() * row_of.total(n, x, static_cast<T>(sum.shift));
+    double shifts[kTogether], log_sums[kTogether], less[kTogether];
+    for (int64_t first = begin; first < end; first += kTogether) {
+      const int64_t count = std::min(kTogether, end - first);
+      for (int64_t i = 0; i < count; ++i) {
+        const T* const x = rows.read(first + i);
+        const int64_t chosen = targets.at(first + i);
+        const LogSumExp sum = row_of.sum_exp(n, x);
+        shifts[i] = sum.shift;
+        log_sums[i] = sum.log_sum;
+        less[i] = 0;
+        if (!targets.counts(chosen)) continue;
+        less[i] = (1 - label_smoothing) * (static_cast<double>(x[chosen]) - sum.shift);
+        if (label_smoothing > 0) less[i] += targets.uniform() * row_of.total(n, x, static_cast<T>(sum.shift));
       }
-      set_value(loss, row, value);
-      lse.ptr<double>()[2 * row] = sum.shift;
-      lse.ptr<double>()[2 * row + 1] = sum.log_sum;
+      row_of.log1p(count, log_sums);
+      for (int64_t i = 0; i < count; ++i) {
+        lse.ptr<double>()[2 * (first + i)] = shifts[i];
+        lse.ptr<double>()[2 * (first + i) + 1] = log_sums[i];
+        less[i] = targets.counts(targets.at(first + i)) ? log_sums[i] - less[i] : 0;
+      }
+      simd::store_run(less, count, static_cast<char*>(loss.data) + first * item_size(loss.dtype), loss.dtype, 1);
     }
   });
 }
