@@ -29,7 +29,7 @@ void rand(const Context&, std::span<const int64_t>, DType, PhiloxStream stream, 
     T* to = result.ptr<T>();
     if constexpr (std::is_same_v<T, double>) {
       for_each_word(stream, 2 * result.numel(), [&](int64_t begin, int64_t end, const uint32_t* words) {
-        for (int64_t i = begin; i < end; i += 2) to[i / 2] = uniform_of_two(words + (i - begin));
+        uniform_doubles(words, (end - begin) / 2, to + begin / 2);
       });
     } else {
       for_each_word(stream, result.numel(), [&](int64_t begin, int64_t end, const uint32_t* words) {

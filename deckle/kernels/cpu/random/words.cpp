@@ -12,6 +12,7 @@
 #include <hwy/highway.h>
 
 #include "deckle/base/philox.h"
+#include "deckle/kernels/cpu/random/words.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::random::HWY_NAMESPACE {
@@ -77,20 +78,26 @@ void make_words(const PhiloxStream& stream, uint64_t first, int64_t blocks, uint
   }
 }
 
+/// Compilers vectorise it.
+void make_doubles(const uint32_t* words, int64_t count, double* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = uniform_of_two(words + 2 * i);
+}
+
 }  // namespace deckle::kernels::cpu::random::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "deckle/kernels/cpu/random/words.h"
-
 namespace deckle::kernels::cpu::random {
 namespace {
 HWY_EXPORT(make_words);
-}
+HWY_EXPORT(make_doubles);
+}  // namespace
 
 void philox_words(const PhiloxStream& stream, uint64_t first, int64_t blocks, uint32_t* words) {
   DECKLE_SIMD(make_words)(stream, first, blocks, words);
 }
+
+void uniform_doubles(const uint32_t* words, int64_t count, double* to) { DECKLE_SIMD(make_doubles)(words, count, to); }
 
 }  // namespace deckle::kernels::cpu::random
 #endif

@@ -19,6 +19,9 @@ inline double uniform_of_two(const uint32_t* words) {
   return (static_cast<double>(upper) * 0x1p26 + static_cast<double>(lower)) * 0x1p-53;
 }
 
+/// to[i] = uniform_of_two of words 2 i and 2 i + 1
+void uniform_doubles(const uint32_t* words, int64_t count, double* to);
+
 /// Calls `body(begin, end, words)` in parallel on ranges that cover [0, count); words[i - begin] is the word of element i. Ranges
 /// begin at multiples of 2,048.
 template <typename Body>

@@ -27,15 +27,18 @@ constexpr DType kAll[] = {DType::bool_,   DType::uint8,    DType::int32,   DType
 TEST(UniformOrder, IsStableForEvenAndUnevenKeys) {
   std::uniform_int_distribution<int64_t> any(0, (int64_t{1} << 53) - 1);
   for (const int64_t n : {0, 1, 2, 3, 100, 2048, 2049, 10000, 16384, 16385, 70001}) {
-    for (int kind = 0; kind < 4; ++kind) {
+    for (int kind = 0; kind < 5; ++kind) {
       Buffer keys({n}, DType::float64), order = poisoned({n}, DType::int64);
       std::vector<double> key(static_cast<size_t>(n));
+      int64_t last = 0;
       for (size_t i = 0; i < key.size(); ++i) {
-        const int64_t bits = any(testing::engine());
-        key[i] = static_cast<double>(kind == 0   ? bits                                       // even
-                                     : kind == 1 ? bits >> 46 << 46                           // of 128 values
-                                     : kind == 2 ? bits >> 30                                 // next to 0
-                                                 : (int64_t{1} << 53) - 1 - (bits & 1023)) *  // next to 1
+        // Some in a row that differ in their last bit, or do not: beyond the first 32, which go into items.
+        const int64_t drawn = any(testing::engine()), bits = kind < 4 || i % 3 == 0 ? drawn : last ^ (drawn & 1);
+        last = bits;
+        key[i] = static_cast<double>(kind % 4 == 0 ? bits                                     // even
+                                     : kind == 1   ? bits >> 46 << 46                         // of 128 values
+                                     : kind == 2   ? bits >> 30                               // next to 0
+                                                   : (int64_t{1} << 53) - 1 - (bits & 1023)) *  // next to 1
                  0x1p-53;
         testing::store(keys.view.data, DType::float64, static_cast<int64_t>(i), key[i]);
       }
