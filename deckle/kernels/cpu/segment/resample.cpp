@@ -5,6 +5,16 @@
 //   nearest   row floor(i / scale)
 // Memory-bound: two rows read for one written. The transpose adds the places of a sequence in order, in float or double.
 // Instances: float (float32 and the halves), double.
+//
+// [1024, 1024] to twice as many rows, two threads of an Emerald Rapids, us:        float32   float64   bfloat16
+//   a loop for SSE2, copied into the result                                          1,390     2,587      1,046
+//   vectors of any instruction set, written where they belong                          871     1,936        880
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "deckle/kernels/cpu/segment/resample.cpp"
+#include "deckle/kernels/cpu/simd/targets.h"
+
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,8 +23,48 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/segment/empty_windows.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
+#include "deckle/kernels/cpu/simd/rows.h"
+#include "deckle/kernels/cpu/simd/table.h"
 
+#ifndef DECKLE_KERNELS_CPU_SEGMENT_RESAMPLE_ONCE
+#define DECKLE_KERNELS_CPU_SEGMENT_RESAMPLE_ONCE
 namespace deckle::kernels::cpu {
+
+/// Columns of two rows.
+template <typename T>
+struct ResampledRows {
+  void (*between)(int64_t n, const T* before, const T* after, T share, T* result);
+};
+
+}  // namespace deckle::kernels::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace deckle::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+template <typename T>
+void between(int64_t n, const T* before, const T* after, T share, T* result) {
+  const hn::ScalableTag<T> d;
+  const auto weight = hn::Set(d, share);
+  map_run(d, n, [&](auto part, int64_t c) HWY_ATTR {
+    const auto x = part.load(before + c);
+    part.store(hn::MulAdd(hn::Sub(part.load(after + c), x), weight, x), result + c);
+  });
+}
+
+}  // namespace
+
+RealTable<ResampledRows> resample_table() { return {{&between<float>}, {&between<double>}}; }
+
+}  // namespace deckle::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace deckle::kernels::cpu {
+
+HWY_EXPORT(resample_table);
+
 namespace {
 
 constexpr int64_t kMostSums = 1 << 17;  // of a block of columns, unless the sequence is long
@@ -39,7 +89,8 @@ void segment_resample(const Context&, const View& values, const RaggedView& ragg
                       bool nearest, const View& result) {
   segment::check_places_have_rows(ragged, resampled);
   const int64_t inner = segment::inner_size(values);
-  segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
+  DECKLE_SIMD(resample_table)
+  ().visit(values.dtype, [&]<typename T>(TypeTag<T>, const ResampledRows<T>& rows) {
     segment::for_components(resampled, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
       T row[segment::kColumns], next[segment::kColumns], between[segment::kColumns];
@@ -51,9 +102,10 @@ void segment_resample(const Context&, const View& values, const RaggedView& ragg
           continue;
         }
         const T* const y = segment::read_row(values, inner, begin + place.after, first, columns, next);
-        const T share = static_cast<T>(place.share);
-        for (int64_t c = 0; c < columns; ++c) between[c] = x[c] + (y[c] - x[c]) * share;
-        segment::write_row(result, inner, at, first, columns, between);
+        const bool direct = result.dtype == dtype_of<T>;
+        T* const to = direct ? result.ptr<T>() + at * inner + first : between;
+        rows.between(columns, x, y, static_cast<T>(place.share), to);
+        if (!direct) segment::write_row(result, inner, at, first, columns, between);
       }
     });
   });
@@ -90,3 +142,4 @@ void segment_resample_backward(const Context&, const View& gradient, const Ragge
 }
 
 }  // namespace deckle::kernels::cpu
+#endif
