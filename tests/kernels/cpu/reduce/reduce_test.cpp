@@ -401,8 +401,8 @@ TEST_P(EveryTarget, ProductsOfOthersEqualLoops) {
   }
 }
 
-// Rows of any length, along either dim, of usual elements and of tiny and huge ones whose product leaves the range of double on its
-// way, of zeros, infinities and NaN.
+// Rows of any length, along either dim, of usual elements and of tiny and huge ones whose product leaves the range of double on
+// its way, of zeros, infinities and NaN.
 TEST_P(EveryTarget, ProductsEqualLoops) {
   for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
     for (const int64_t n : {1, 3, 4, 7, 8, 15, 25, 31, 32, 33, 63, 64, 95, 100, 127, 128, 129, 200, 255, 256, 300, 1030, 5000}) {
