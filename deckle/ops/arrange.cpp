@@ -149,14 +149,16 @@ Tensor composite::pad(const Tensor& self, IntSpan padding, PadMode mode, const S
       result = index_select(result, dim, tensor(padded_places(self.size(dim), before, after, mode)));
       continue;
     }
-    require_padding_of(self.size(dim), before, after);
+    // Places -before to size + after: those that there are, and on either side what is beside them.
+    const int64_t size = self.size(dim), first = -before, end = size + after;
+    require_padding_of(size, before, after);
     const auto beside = [&](int64_t count) {
       Dims sizes(result.sizes());
       sizes[static_cast<size_t>(dim)] = std::max<int64_t>(count, 0);
       return full(sizes, value, self.dtype());
     };
-    const Tensor kept = slice(result, dim, std::max<int64_t>(-before, 0), self.size(dim) - std::max<int64_t>(-after, 0));
-    result = deckle::cat({beside(before), kept, beside(after)}, dim);
+    const Tensor kept = slice(result, dim, std::clamp<int64_t>(first, 0, size), std::clamp<int64_t>(end, 0, size));
+    result = deckle::cat({beside(std::min<int64_t>(end, 0) - first), kept, beside(end - std::max(first, size))}, dim);
   }
   return result;
 }

@@ -7,6 +7,7 @@
 
 #include "deckle/core/from_data.h"
 #include "deckle/core/generator.h"
+#include "deckle/functional/transforms.h"
 #include "deckle/nested/generated/arrange.h"
 #include "deckle/nested/structure.h"
 #include "deckle/ops/compare.h"
@@ -16,6 +17,7 @@
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/random.h"
+#include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/generated/sort.h"
 #include "tests/ops/by_hand.h"
@@ -41,6 +43,29 @@ TEST(Arrange, DimsMoveInEachComponent) {
                      }});
     });
   }
+}
+
+// What is added on one side may be taken away on the other, with what there was.
+TEST(Arrange, PaddingMayTakeAwayMoreOnOneSideThanThereIs) {
+  const Tensor x = add(arange(10, DType::float64), 1);
+  for (const auto& [before, after] :
+       {std::pair(5, -12), std::pair(-12, 5), std::pair(3, -3), std::pair(-10, 2), std::pair(2, -12), std::pair(-4, -6),
+        std::pair(-15, 20), std::pair(20, -15), std::pair(-3, 1)}) {
+    SCOPED_TRACE(std::to_string(before) + ", " + std::to_string(after));
+    std::vector<double> want, gradient(10, 0.0);
+    for (int64_t place = -before; place < 10 + after; ++place) {
+      const bool there = place >= 0 && place < 10;
+      want.push_back(there ? static_cast<double>(place) + 1 : 0.5);
+      if (there) gradient[static_cast<size_t>(place)] = 2;
+    }
+    const auto padded = [&](const Tensor& of) { return pad(of, {before, after}, PadMode::constant, 0.5); };
+    EXPECT_EQ(padded(x).to_vector(), want);
+    EXPECT_EQ(grad([&](const Tensor& of) { return sum(padded(of) * 2); }, x).to_vector(), gradient);
+    EXPECT_EQ(pad(NestedTensor::from_lengths(x, {10}), {before, after}, PadMode::constant, 0.5).values().to_vector(), want);
+    const Tensor middle = pad(view(x, {1, 10, 1}), {0, 0, before, after}, PadMode::constant, 0.5);
+    EXPECT_EQ(view(middle, {-1}).to_vector(), want);
+  }
+  EXPECT_NE(error_of([&] { pad(x, {-5, -6}); }).find("expected no more taken away than there are"), std::string::npos);
 }
 
 TEST(Arrange, RepeatsAreThoseOfEachComponent) {
