@@ -86,6 +86,26 @@ TEST_F(CrossEntropy, ReverseOverForwardOverReverse) {
   });
 }
 
+/// Its logits have no part in the loss, whatever they are: not in any derivative either.
+TEST_F(CrossEntropy, AnIgnoredRowMayHoldAnythingInEveryOrder) {
+  for (const double value : {-double{INFINITY}, double{INFINITY}, double{NAN}, 0.0}) {
+    const Tensor finite = clone(x), wild = clone(x);
+    select(wild, 0, 1).fill_(value);
+    if (value == 0) select(select(wild, 0, 1), 0, 3).fill_(-INFINITY);
+    const auto ours = [this](const Tensor& point) { return fused(point, target); };
+    const auto same = [&](const auto& transform) { expect_close(transform(wild), transform(finite)); };
+    const auto first = [&](const Tensor& point) { return grad(ours, point); };
+    same([&](const Tensor& at) { return first(at); });
+    same([&](const Tensor& at) { return hvp(ours, at, t).second; });
+    same([&](const Tensor& at) { return grad([&](const Tensor& point) { return sum(first(point) * t); }, at); });
+    same([&](const Tensor& at) { return grad(along(ours, t), at); });
+    same([&](const Tensor& at) { return along(along(ours, t), u)(at); });
+    same([&](const Tensor& at) { return grad(along(along(ours, t), u), at); });
+    same([&](const Tensor& at) { return along([&](const Tensor& point) { return grad(along(ours, t), point); }, u)(at); });
+    same([&](const Tensor& at) { return grad([&](const Tensor& p) { return sum(hvp(ours, p, t).second * u); }, at); });
+  }
+}
+
 /// Its two parts would have the gradient of their sum: whoever read one of them alone would get a wrong one.
 TEST_F(CrossEntropy, LogSumExpOfTheRowsHasNoHistory) {
   const Tensor leaf = clone(x);
