@@ -1,5 +1,6 @@
 // Running products.
 
+#include <algorithm>
 #include <vector>
 
 #include "deckle/core/from_data.h"
@@ -13,8 +14,10 @@ namespace deckle {
 Tensor composite::segment_cumprod(const Tensor& values, const Ragged& ragged) {
   shapes::segment_values_shape(values.sizes(), ragged);
   Tensor product = to(values, shapes::sum_dtype(values.dtype()));
+  int64_t longest = 0;  // rows of a component: of several ragged dims their product
+  for (int64_t b = 0; b < ragged->components(); ++b) longest = std::max(longest, ragged->offset(b + 1) - ragged->offset(b));
   // After step s each row is the product of the 2 s rows up to it, or of all that there are.
-  for (int64_t step = 1; step < ragged->max_size(); step *= 2) {
+  for (int64_t step = 1; step < longest; step *= 2) {
     const auto order = ragged->order();
     std::vector<int64_t> before(static_cast<size_t>(ragged->rows()), -1);
     for (int64_t b = 0; b < ragged->components(); ++b) {
