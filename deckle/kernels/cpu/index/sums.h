@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "deckle/kernels/cpu/simd/convert_element.h"
 #include "deckle/kernels/cpu/simd/halves.h"
 
 namespace deckle::kernels::cpu::indexing {
@@ -17,10 +18,7 @@ using SumOf = std::conditional_t<std::is_integral_v<T>, int64_t, double>;
 /// A sum as an element.
 template <typename T>
 T round_sum(SumOf<T> sum) {
-  if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
-    return static_cast<T>(sum);
-  else
-    return T(static_cast<float>(sum));
+  return simd::convert<T>(sum);
 }
 
 /// Runs of elements as sums, and of sums as elements.
@@ -40,12 +38,7 @@ void widen_run(const T* from, int64_t count, SumOf<T>* sums) {
 template <typename T>
 void round_run(const SumOf<T>* sums, int64_t count, T* to) {
   if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
-    float buffer[kHalves];
-    for (int64_t first = 0; first < count; first += kHalves) {
-      const int64_t n = std::min(kHalves, count - first);
-      for (int64_t i = 0; i < n; ++i) buffer[i] = static_cast<float>(sums[first + i]);
-      simd::narrow(buffer, to + first, n);
-    }
+    simd::narrow(sums, to, count);
   } else {
     for (int64_t i = 0; i < count; ++i) to[i] = round_sum<T>(sums[i]);
   }

@@ -85,6 +85,7 @@ HWY_AFTER_NAMESPACE();
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/random/words.h"
+#include "deckle/kernels/cpu/simd/convert_element.h"
 
 namespace deckle::kernels::cpu {
 
@@ -100,12 +101,6 @@ void randn(const Context&, std::span<const int64_t>, DType, PhiloxStream stream,
   const auto normal_pairs = DECKLE_SIMD(pairs_function)();
   visit_floating(result.dtype, [&]<typename T>(TypeTag<T>) {
     T* to = result.ptr<T>();
-    const auto rounded = [](double value) {
-      if constexpr (std::is_same_v<T, double>)
-        return value;
-      else
-        return T(static_cast<float>(value));
-    };
     constexpr int64_t kWords = std::is_same_v<T, double> ? 2 : 1;  // of one element
     constexpr int64_t kPairs = kWordsAtOnce / (2 * kWords);
     const int64_t count = result.numel();
@@ -124,8 +119,8 @@ void randn(const Context&, std::span<const int64_t>, DType, PhiloxStream stream,
       T* const out = to + begin / kWords;
       const int64_t left = count - begin / kWords;
       for (int64_t i = 0; i < pairs; ++i) {
-        out[2 * i] = rounded(first[i]);
-        if (2 * i + 1 < left) out[2 * i + 1] = rounded(second[i]);
+        out[2 * i] = simd::convert<T>(first[i]);
+        if (2 * i + 1 < left) out[2 * i + 1] = simd::convert<T>(second[i]);
       }
     });
   });

@@ -14,6 +14,7 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
+#include "deckle/kernels/cpu/simd/convert_element.h"
 
 namespace deckle::kernels::cpu {
 namespace {
@@ -93,13 +94,7 @@ void scatter_block(const View& values, const RaggedView& ragged, const View& ind
   }
   for (int64_t row = 0; row < rows; ++row) {
     T* const to = result.ptr<T>() + (begin + row) * values_inner;
-    for (int64_t c = 0; c < count; ++c) {
-      const Sum sum = sums[row * count + c];
-      if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
-        to[column[c]] = static_cast<T>(sum);
-      else
-        to[column[c]] = T(static_cast<float>(sum));
-    }
+    for (int64_t c = 0; c < count; ++c) to[column[c]] = simd::convert<T>(sums[row * count + c]);
   }
 }
 

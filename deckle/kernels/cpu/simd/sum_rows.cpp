@@ -68,9 +68,7 @@ void add_two(const T* a, const T* b, int64_t n, T* to) {
 template <typename T, typename Sum>
 void round(const Sum* sums, int64_t n, T* to) {
   if constexpr (kHalf<T>) {
-    float rounded[kPiece];
-    for (int64_t j = 0; j < n; ++j) rounded[j] = static_cast<float>(sums[j]);
-    narrow(rounded, to, n);
+    narrow(sums, to, n);
   } else {
     for (int64_t j = 0; j < n; ++j) to[j] = static_cast<T>(sums[j]);
   }

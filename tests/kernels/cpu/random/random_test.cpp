@@ -7,6 +7,7 @@
 #include "deckle/base/philox.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/random/words.h"
+#include "deckle/kernels/cpu/simd/convert_element.h"
 #include "deckle/kernels/cpu/simd/targets.h"
 #include "tests/kernels/cpu/support/buffer.h"
 #include "tests/kernels/cpu/support/threads.h"
@@ -127,6 +128,31 @@ TEST(Randn, IsTheTransformOfItsWords) {
       const double want = radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle));
       // The angle itself is rounded: near a zero of sine and cosine that shows.
       ASSERT_NEAR(x[static_cast<size_t>(i)], want, (wide ? 1e-15 : 6.1e-8) * std::abs(want) + 3e-15) << i;
+    }
+  }
+}
+
+// One in 2^14 lies so near the middle of two halves that rounding to float32 first goes the wrong way.
+TEST(Randn, OfHalvesIsRoundedOnce) {
+  constexpr int64_t kCount = 1 << 19;
+  const PhiloxStream stream{testing::engine()(), 7};
+  for (const DType dtype : {DType::float16, DType::bfloat16}) {
+    const Buffer result = poisoned({kCount}, dtype);
+    randn({}, {}, dtype, stream, result.view);
+    const std::vector<double> x = values(result.view);
+    const auto half = [dtype](double value) {
+      return dtype == DType::float16 ? static_cast<double>(static_cast<float>(simd::convert<float16>(value)))
+                                     : static_cast<double>(static_cast<float>(simd::convert<bfloat16>(value)));
+    };
+    for (int64_t i = 0; i < kCount; i += 2) {
+      const auto words = stream.block(static_cast<uint64_t>(i / 4));
+      const auto first = static_cast<size_t>(i % 4);
+      const double radius = std::sqrt(-2 * std::log((words[first] + 1.0) * 0x1p-32)), angle = words[first + 1] * 0x1p-32 * 2 * M_PI;
+      for (const int64_t k : {0, 1}) {
+        const double want = radius * (k == 0 ? std::cos(angle) : std::sin(angle)), error = 1e-15 * std::abs(want) + 3e-15;
+        const double got = x[static_cast<size_t>(i + k)];
+        ASSERT_TRUE(got >= half(want - error) && got <= half(want + error)) << i + k << ": " << got << " for " << want;
+      }
     }
   }
 }
