@@ -147,7 +147,7 @@ NestedTensor pad(const NestedTensor& self, IntSpan padding, PadMode mode, const 
     const nested::Rows rows = nested::rows_at(result.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
       positions = padded_places(self.ragged()->size(b, along), before, after, mode);
     });
-    result = {index_select_or(result.values(), rows.index, value.to_double()), rows.shape};
+    result = {index_select_or(result.values(), rows.index, value), rows.shape};
   }
   return result;
 }

@@ -12,7 +12,7 @@ enum class PadSide { right, left };
 
 struct PadOptions {
   PadSide side = PadSide::right;
-  double value = 0.0;
+  Scalar value = 0;                 // converted as fill_ does
   std::vector<int64_t> sizes = {};  // of each ragged dim; 0 or not given: the longest component
 };
 

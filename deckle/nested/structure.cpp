@@ -147,7 +147,8 @@ NestedTensor roll_positions(const NestedTensor& self, int64_t dim, const std::fu
               }));
 }
 
-NestedTensor shift_positions(const NestedTensor& self, int64_t dim, double value, const std::function<int64_t(int64_t)>& offset) {
+NestedTensor shift_positions(const NestedTensor& self, int64_t dim, const Scalar& value,
+                             const std::function<int64_t(int64_t)>& offset) {
   const nested::Rows rows = rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim)), by = std::clamp(offset(b), -length, length);
     for (int64_t i = 0; i < length; ++i) positions.push_back(i - by >= 0 && i - by < length ? i - by : -1);
@@ -298,7 +299,7 @@ NestedTensor roll(const NestedTensor& self, const Tensor& shifts, IntArg dim) {
   });
 }
 
-NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim, FloatArg value) {
+NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim, const Scalar& value) {
   return call_as("shift", {{"self", self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     check(self.is_ragged(dim), "dim {} of shape {} is not ragged (expected a ragged dim; of others pad and narrow the values)",
@@ -307,7 +308,7 @@ NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim, FloatArg
   });
 }
 
-NestedTensor shift(const NestedTensor& self, const Tensor& offsets, IntArg dim, FloatArg value) {
+NestedTensor shift(const NestedTensor& self, const Tensor& offsets, IntArg dim, const Scalar& value) {
   return call_as("shift", {{"self", self}}, [&]() -> NestedTensor {
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> by = per_component(self, dim, offsets, "offsets");

@@ -19,8 +19,8 @@ NestedTensor narrow(const NestedTensor& self, IntArg dim, const Tensor& starts, 
 NestedTensor roll(const NestedTensor& self, const Tensor& shifts, IntArg dim = 1);
 
 /// Each component shifted by `offset` positions along a ragged dim; positions shifted in are filled with `value`.
-NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim = 1, FloatArg value = 0.0);
-NestedTensor shift(const NestedTensor& self, const Tensor& offsets, IntArg dim = 1, FloatArg value = 0.0);
+NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim = 1, const Scalar& value = 0);
+NestedTensor shift(const NestedTensor& self, const Tensor& offsets, IntArg dim = 1, const Scalar& value = 0);
 
 /// allclose and equal of all values; of other ragged shapes, neither.
 bool allclose(const NestedTensor& self, const NestedTensor& other, FloatArg rtol = 1e-5, FloatArg atol = 1e-8,

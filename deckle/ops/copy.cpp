@@ -12,7 +12,6 @@
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/kernel_row.h"
 #include "deckle/dispatch/view.h"
-#include "deckle/kernels/args/number.h"
 #include "deckle/ops/promotion.h"
 
 namespace deckle::kernels::cpu {
@@ -119,13 +118,16 @@ static double rounded_to_odd(int64_t value) {
   return value < 0 ? -result : result;
 }
 
-void fill(const Tensor& target, const Scalar& value) {
-  if (target.numel() == 0) return;
-  const DType dtype = target.dtype();
+Number number_for(const Scalar& value, DType dtype) {
   const int64_t integer = dtype == DType::bool_ ? !value.is_zero() : is_integral(dtype) ? integer_of(value, dtype) : 0;
   const bool narrow = is_floating(dtype) && dtype != DType::float64 && !value.is_floating();
   const double real = narrow ? rounded_to_odd(value.to_int64()) : value.to_double();
-  kFill.on(target.device())(Context{target.device()}, {real, integer}, dispatch::view(target));
+  return {real, integer};
+}
+
+void fill(const Tensor& target, const Scalar& value) {
+  if (target.numel() == 0) return;
+  kFill.on(target.device())(Context{target.device()}, number_for(value, target.dtype()), dispatch::view(target));
 }
 
 Tensor move_to(const Tensor& source, Device device) {

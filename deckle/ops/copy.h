@@ -1,6 +1,7 @@
 #pragma once
 
 #include "deckle/core/tensor.h"
+#include "deckle/kernels/args/number.h"
 
 namespace deckle::native {
 
@@ -16,6 +17,9 @@ void copy_into(const Tensor& target, const Tensor& source);
 
 /// The same with source's elements in reverse order along `dims`; of equal sizes, on different memory of a CPU.
 void copy_reversed(const Tensor& target, const Tensor& source, IntSpan dims);
+
+/// `value` as kernels write it into tensors of `dtype`: rounded once; an Error where an integer dtype has no such value.
+Number number_for(const Scalar& value, DType dtype);
 
 /// Writes `value` everywhere. Below autograd.
 void fill(const Tensor& target, const Scalar& value);

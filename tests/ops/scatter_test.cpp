@@ -118,6 +118,12 @@ TEST(Scatter, RefusesPlacesThatAreNotThere) {
   expect_error([&] { scatter(self, 1, ones({2, 2}), ones({2, 2})); }, "(expected int64 or int32)");
 }
 
+TEST(ScatterSum, RefusesAnIndexIntoAnEmptyDim) {
+  expect_error([&] { scatter_sum(ones({2, 3}), 0, zeros({2, 3}, DType::int64), {0, 3}); }, "for sizes [0, 3] (expected none");
+  expect_error([&] { scatter_sum(ones({2, 3}), -1, zeros({2, 3}, DType::int64), {2, 0}); }, "for sizes [2, 0] (expected none");
+  EXPECT_EQ(to_string(scatter_sum(ones({0, 3}), 0, zeros({0, 3}, DType::int64), {0, 3}).sizes()), "[0, 3]");
+}
+
 // Indices of many blocks are checked together: each of them, before anything of its block is written.
 TEST(ScatterAdd, ChecksTheIndicesOfEveryBlock) {
   const Tensor self = random_tensor({600, 5, 8}), src = random_tensor({600, 4, 8});

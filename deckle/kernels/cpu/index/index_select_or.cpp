@@ -6,22 +6,20 @@
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/number.h"
 #include "deckle/kernels/cpu/index/add_rows.h"
+#include "deckle/kernels/cpu/simd/convert_element.h"
 
 namespace deckle::kernels::cpu {
 
 using namespace indexing;
 
-void index_select_or(const Context&, const View& self, const View& index, double fill, const View& result) {
+void index_select_or(const Context&, const View& self, const View& index, const Number& fill, const View& result) {
   const RowShape shape(self, 0);
   visit(self.dtype, [&]<typename T>(TypeTag<T>) {
     const auto* from = self.ptr<const T>();
     auto* to = result.ptr<T>();
-    T filler;
-    if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
-      filler = static_cast<T>(fill);
-    else
-      filler = static_cast<T>(static_cast<float>(fill));
+    const T filler = std::is_integral_v<T> ? simd::convert<T>(fill.integer) : simd::convert<T>(fill.real);
     visit_index(index, [&](const auto* indices) {
       parallel_for(index.numel(), grain_of(shape.inner * item_size(self.dtype)), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {

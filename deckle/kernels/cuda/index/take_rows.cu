@@ -66,8 +66,8 @@ void embedding(const Context& context, const View& weight, const View& indices, 
 void index_select(const Context& context, const View& self, int64_t dim, const View& index, const View& result) {
   take_rows(context, self, RowShape(self, dim), index, result);
 }
-void index_select_or(const Context& context, const View& self, const View& index, double value, const View& result) {
-  fill(context, Number{value, static_cast<int64_t>(value)}, result);
+void index_select_or(const Context& context, const View& self, const View& index, const Number& value, const View& result) {
+  fill(context, value, result);
   take_rows(context, self, RowShape(self, 0), index, result, true);
 }
 

@@ -3,10 +3,11 @@
 
 #include "deckle/base/error.h"
 #include "deckle/kernels/args/context.h"
+#include "deckle/kernels/args/number.h"
 #include "tests/kernels/cpu/support/buffer.h"
 
 namespace deckle::kernels::cpu {
-void index_select_or(const Context&, const View& self, const View& index, double fill, const View& result);
+void index_select_or(const Context&, const View& self, const View& index, const Number& fill, const View& result);
 void index_add_or(const Context&, const View& source, const View& index, int64_t rows, const View& result);
 }  // namespace deckle::kernels::cpu
 
@@ -26,7 +27,7 @@ TEST(IndexSelectOr, TakesRowsAndFillsWhereThereIsNone) {
       for (const int64_t width : {1, 7, 300}) {
         const Buffer self = random_integers({11, width}, dtype, 0, 100), index = random_integers({23}, index_dtype, -1, 11);
         const Buffer result = poisoned({23, width}, dtype), sums = poisoned({11, width}, dtype);
-        kernels::cpu::index_select_or({}, self.view, index.view, 3.0, result.view);
+        kernels::cpu::index_select_or({}, self.view, index.view, Number{3.0, 3}, result.view);
         const std::vector<double> rows = values(self.view), at = values(index.view);
         std::vector<double> want, back(static_cast<size_t>(11 * width), 0.0);
         for (const double row : at) {
@@ -52,7 +53,7 @@ TEST(IndexSelectOr, NamesAnIndexOutOfRange) {
   for (const int64_t bad : {-2, 3}) {
     const Buffer index = random_integers({1}, DType::int64, bad, bad + 1);
     try {
-      kernels::cpu::index_select_or({}, self.view, index.view, 0.0, result.view);
+      kernels::cpu::index_select_or({}, self.view, index.view, Number{}, result.view);
       ADD_FAILURE() << "no error for " << bad;
     } catch (const Error& error) {
       EXPECT_NE(error.message().find(fmt::format("index {} is out of range (expected 0..2)", bad)), std::string::npos)
