@@ -68,7 +68,7 @@ NestedTensor diagonal(const NestedTensor& self, int64_t offset, int64_t dim1, in
     for (int64_t dim = rank - 2; dim >= 0; --dim)
       step[static_cast<size_t>(dim)] = step[static_cast<size_t>(dim) + 1] * own[static_cast<size_t>(dim) + 1];
     const auto row = static_cast<size_t>(dim1 - 1), column = static_cast<size_t>(dim2 - 1);
-    const int64_t down = std::clamp<int64_t>(-offset, 0, own[row]), right = std::clamp<int64_t>(offset, 0, own[column]);
+    const int64_t down = -std::clamp<int64_t>(offset, -own[row], 0), right = std::clamp<int64_t>(offset, 0, own[column]);
     for (size_t dim = 0; dim < own.size(); ++dim) {
       if (dim == row || dim == column) continue;
       sizes.push_back(own[dim]);

@@ -89,8 +89,8 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
   }
   const auto [swap_at, swapped] = swapped_runs(order);
   const bool matrices = swapped >= ragged_dims && swapped > 0;  // then the rest are regular blocks
-  const int64_t block = numel_of(x.values().sizes().subspan(static_cast<size_t>(lead - ragged_dims + 1)));
-  const int64_t inner = numel_of(x.values().sizes().subspan(1)) / std::max<int64_t>(block, 1);  // moving elements per row
+  // Elements of a row that move, each a block of the dims that stay, which may be empty.
+  const int64_t inner = numel_of(x.values().sizes().subspan(1, static_cast<size_t>(lead - ragged_dims)));
   std::vector<int64_t> ragged_sizes, first, moved_sizes, moved_strides;
   for (int64_t b = 0; b < x.components(); ++b) {
     const std::vector<int64_t> sizes = component_sizes(x, b);

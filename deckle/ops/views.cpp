@@ -106,7 +106,7 @@ Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_
   const Range range(self.size(dim), start, end, step);
   Dims sizes(self.sizes()), strides(self.strides());
   sizes[static_cast<size_t>(dim)] = range.count;
-  strides[static_cast<size_t>(dim)] *= step;
+  if (range.count > 1) strides[static_cast<size_t>(dim)] *= step;  // of one element any stride will do; steps may be huge
   return alias(self, sizes, strides, self.offset() + range.start * self.stride(dim));
 }
 
@@ -170,12 +170,15 @@ Tensor as_strided(const Tensor& self, IntSpan sizes, IntSpan strides, int64_t of
   check(self.is_contiguous(), Argument{"self"}, "has shape {} and strides {} (expected it contiguous)", self.sizes(),
         self.strides());
   check(sizes.size() == strides.size(), "{} sizes and {} strides (expected as many)", sizes.size(), strides.size());
-  int64_t last = offset;
+  bool within = offset >= 0 && offset < self.numel();
+  int64_t left = self.numel() - 1 - (within ? offset : 0);  // elements behind the last of those that are shown
   for (size_t dim = 0; dim < sizes.size(); ++dim) {
     check(strides[dim] >= 0, "a stride in {} is negative (expected 0 or more)", strides);
-    last += (sizes[dim] - 1) * strides[dim];
+    const int64_t steps = sizes[dim] - 1;
+    within = within && (steps <= 0 || strides[dim] <= left / steps);  // so that nothing overflows
+    if (within && steps > 0) left -= steps * strides[dim];
   }
-  check(numel_of(sizes) == 0 || (offset >= 0 && last < self.numel()),
+  check(numel_of(sizes) == 0 || within,
         "sizes {} with strides {} and offset {} leave the {} elements of self (expected places in it)", sizes, strides, offset,
         self.numel());
   return alias(self, sizes, strides, self.offset() + offset);

@@ -1,8 +1,10 @@
 #include "deckle/nested/structure.h"
 
+#include "deckle/nested/generated/arrange.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/pointwise.h"
 #include "deckle/nested/generated/shape.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/shape.h"
@@ -175,6 +177,22 @@ TEST(NestedTranspose, RaggedDimsAndRegularOnes) {
   expect_gradients([](const NestedTensor& a) { return transpose(square(a), 1, 2); }, random_matrices({{2, 3}, {0, 4}, {1, 2}}));
   expect_gradients([](const NestedTensor& a) { return permute(square(a), {0, 3, 1, 2}); }, random_nested({2, 0, 1}, {2, 3}));
   expect_error([&] { transpose(x, 0, 1); }, "the batch stays first");
+}
+
+TEST(NestedTranspose, RegularDimsWithoutElementsStay) {
+  const Ragged ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>{2, 3, 0, 4, 1, 1}, 2));
+  const NestedTensor x(zeros({7, 2, 0}), ragged), moved = permute(x, {0, 1, 3, 2, 4});
+  EXPECT_EQ(to_string(moved.values().sizes()), "[6, 0]");  // r1 * 2 rows of each component, or r1 * 2 * r2
+  for (int64_t b = 0; b < 3; ++b) EXPECT_EQ(to_string(moved[b].sizes()), to_string(permute(x[b], {0, 2, 1, 3}).sizes()));
+  const NestedTensor other(zeros({7, 0, 2}), ragged);
+  for (int64_t b = 0; b < 3; ++b)
+    EXPECT_EQ(to_string(permute(other, {0, 2, 1, 3, 4})[b].sizes()), to_string(permute(other[b], {1, 0, 2, 3}).sizes()));
+}
+
+TEST(NestedDiagonal, OfAnyOffset) {
+  const NestedTensor x = NestedTensor::from_lengths(ones({5, 3}), {2, 3});
+  for (const int64_t offset : {INT64_MIN, INT64_MIN + 1, INT64_MAX}) EXPECT_EQ(diagonal(x, offset, 1, 2).values().numel(), 0);
+  EXPECT_EQ(diagonal(x, -1, 1, 2).values().numel(), 1 + 2);
 }
 
 TEST(NestedReshape, RegularDimsChangeTheOthersStay) {

@@ -149,6 +149,23 @@ TEST(Views, HugeNumbersAreRefusedOrMeanTheEnd) {
   EXPECT_NE(error_of([&] { flatten(empty_cube, 0, 1); }).find("2^63"), std::string::npos);
 }
 
+// Under the sanitizers: nothing overflows on the way to the error, or to the view of one element.
+TEST(Views, NumbersOfAnySizeAreCountedWithoutOverflow) {
+  const Tensor x = arange(6, DType::float64);
+  constexpr int64_t kHuge = INT64_MAX;
+  for (const Dims& strides : {Dims{kHuge, kHuge}, Dims{kHuge, 1}, Dims{1, kHuge}, Dims{kHuge / 2 + 1, kHuge / 2 + 1}})
+    EXPECT_NE(error_of([&] { as_strided(x, {3, 3}, strides, 0); }).find("leave the 6 elements"), std::string::npos);
+  EXPECT_NE(error_of([&] { as_strided(x, {2}, {1}, kHuge); }).find("leave the 6 elements"), std::string::npos);
+  EXPECT_NE(error_of([&] { as_strided(x, {2}, {1}, INT64_MIN); }).find("leave the 6 elements"), std::string::npos);
+  EXPECT_NE(error_of([&] { as_strided(x, {2, 2}, {3, 3}, 0); }).find("leave the 6 elements"), std::string::npos);
+  EXPECT_EQ(as_strided(x, {2, 2}, {2, 3}, 0).to_vector(), (Values{0, 3, 2, 5}));
+  EXPECT_EQ(as_strided(x, {1, 2}, {kHuge, 3}, 2).to_vector(), (Values{2, 5}));
+  EXPECT_EQ(as_strided(x, {0, 2}, {kHuge, kHuge}, 7).numel(), 0);
+  const Tensor matrix = x.view({3, 2});
+  EXPECT_EQ(slice(matrix, 0, 1, 3, kHuge).to_vector(), (Values{2, 3}));
+  EXPECT_EQ(slice(slice(matrix, 0, 0, 3, kHuge), 0, 0, 1, kHuge).to_vector(), (Values{0, 1}));
+}
+
 TEST(Reshape, ToTheSameShapeIsAViewAndNotTheSameVariable) {
   for (const Tensor& x : {zeros({2, 3}), zeros({3, 2}).transpose(0, 1)}) {
     const Tensor y = reshape(x, {2, 3});
