@@ -99,7 +99,8 @@ void refuse_recording(const std::vector<TensorList>& lists) {
   }
 }
 
-/// Whether an element of the first `written` lists may lie in the memory of another element, or of its own in another layout.
+/// Whether an element of the first `written` lists may lie in the memory of another element, of its own in another layout, or in
+/// that of another one which is written.
 bool any_overlap(const std::vector<TensorList>& lists, size_t written) {
   struct Extent {
     uintptr_t begin, end;
@@ -109,9 +110,10 @@ bool any_overlap(const std::vector<TensorList>& lists, size_t written) {
   for (size_t i = 0; i < lists[0].size(); ++i) {
     for (size_t j = 0; j < lists.size(); ++j) {
       const Tensor& tensor = lists[j][i];
-      const bool again = std::any_of(lists.begin(), lists.begin() + static_cast<int64_t>(j), [&](const TensorList& list) {
-        return address(list[i]) == address(tensor) && list[i].strides() == tensor.strides();
-      });
+      const bool again =
+          j >= written && std::any_of(lists.begin(), lists.begin() + static_cast<int64_t>(j), [&](const TensorList& list) {
+            return address(list[i]) == address(tensor) && list[i].strides() == tensor.strides();
+          });
       if (again || tensor.numel() == 0) continue;
       int64_t last = 0;
       for (int64_t dim = 0; dim < tensor.dim(); ++dim) last += (tensor.size(dim) - 1) * tensor.stride(dim);
@@ -192,11 +194,13 @@ void take_step(const std::vector<TensorList>& lists, size_t written, const Below
     dense.finish();
   };
   if (!any_overlap(lists, written)) return run(lists);
-  for (size_t i = 0; i < lists[0].size(); ++i) {
-    std::vector<TensorList> one;
-    for (const TensorList& list : lists) one.emplace_back(list[i]);
-    run(one);
+  std::vector<std::vector<TensorList>> elements(lists[0].size());
+  for (size_t i = 0; i < elements.size(); ++i) {
+    for (const TensorList& list : lists) elements[i].emplace_back(list[i]);
+    const std::vector<TensorList> targets(elements[i].begin(), elements[i].begin() + static_cast<int64_t>(written));
+    check(!any_overlap(targets, written), "tensors {} of lists that are written share memory (expected their own)", i);
   }
+  for (const std::vector<TensorList>& element : elements) run(element);
 }
 
 /// `below` on a copy of the first list.

@@ -134,6 +134,27 @@ TEST(Foreach, ElementsThatShareMemoryGoOneByOne) {
   }
 }
 
+// Two lists that a step writes: what the second write makes of the first is nobody's wish.
+TEST(Foreach, StepsRefuseATensorThatTheyWouldWriteTwice) {
+  const Tensor p = ones({3}), g = ones({3}), m = ones({3}), base = ones({5});
+  const std::string shared = "share memory (expected their own)";
+  using testing::expect_error;
+  expect_error([&] { foreach_adamw_({p}, {g}, {m}, {m}, 0.1, 0.9, 0.99, 1e-8, 0, 1); }, shared);
+  expect_error([&] { foreach_adamw_({p}, {g}, {p}, {m}, 0.1, 0.9, 0.99, 1e-8, 0, 1); }, shared);
+  expect_error([&] { foreach_sgd_momentum_({p}, {g}, {p}, 0.1, 0.9, 0, 0, false); }, shared);
+  expect_error(
+      [&] {
+        foreach_sgd_momentum_({p, slice(base, 0, 0, 3)}, {g, g}, {m, slice(base, 0, 2, 5)}, 0.1, 0.9, 0, 0, false);
+      },
+      shared);
+  const Tensor counter = zeros({2}, DType::float64);
+  expect_error([&] { foreach_adamw_counted_({p}, {g}, {m}, {m}, counter, Tensor(), 0.9, 0.99, 1e-8, 0); }, shared);
+  for (const Tensor& tensor : {p, g, m, base})
+    EXPECT_EQ(sum(tensor).item(), static_cast<double>(tensor.numel()));  // before any write
+  foreach_sgd_momentum_({p}, {p}, {m}, 1.0, 0.5, 0, 0, false);           // what is read may be what is written
+  EXPECT_EQ(p.to_vector(), std::vector<double>(3, -0.5));
+}
+
 TEST(Foreach, RefusesUndefinedTensors) {
   const Tensor x = ones({2});
   EXPECT_THROW(foreach_norm({x, Tensor()}), Error);
