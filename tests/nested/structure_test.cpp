@@ -182,7 +182,6 @@ TEST(NestedTranspose, RaggedDimsAndRegularOnes) {
 TEST(NestedTranspose, RegularDimsWithoutElementsStay) {
   const Ragged ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>{2, 3, 0, 4, 1, 1}, 2));
   const NestedTensor x(zeros({7, 2, 0}), ragged), moved = permute(x, {0, 1, 3, 2, 4});
-  EXPECT_EQ(to_string(moved.values().sizes()), "[6, 0]");  // r1 * 2 rows of each component, or r1 * 2 * r2
   for (int64_t b = 0; b < 3; ++b) EXPECT_EQ(to_string(moved[b].sizes()), to_string(permute(x[b], {0, 2, 1, 3}).sizes()));
   const NestedTensor other(zeros({7, 0, 2}), ragged);
   for (int64_t b = 0; b < 3; ++b)

@@ -1,4 +1,5 @@
 // Ops on packed values: what the ragged forms of other ops do not ask of them.
+#include "deckle/core/from_data.h"
 #include "deckle/functional/gradcheck.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -13,9 +14,8 @@ namespace {
 
 using testing::expect_close;
 using testing::random_tensor;
-using testing::tensor_of;
 
-Tensor indices(std::vector<double> values, Ints sizes) { return tensor_of(values).to(DType::int64).view(sizes); }
+Tensor indices(std::vector<double> values, Ints sizes) { return tensor(values).to(DType::int64).view(sizes); }
 
 // The rows of a component are the product of its ragged dims: 4 and 6 here, longer than any of them.
 TEST(SegmentCumprod, OfTwoRaggedDimsGoesToTheEndOfEachComponent) {
@@ -27,7 +27,7 @@ TEST(SegmentCumprod, OfTwoRaggedDimsGoesToTheEndOfEachComponent) {
     for (size_t c = 0; c < 2; ++c)
       if (row != 0 && row != 4) want[row * 2 + c] *= want[(row - 1) * 2 + c];
   }
-  expect_close(segment_cumprod(values, ragged).view({20}), tensor_of(want));
+  expect_close(segment_cumprod(values, ragged).view({20}), tensor(want));
   gradcheck([&](const Tensor& of) { return segment_cumprod(of, ragged); }, values);
 }
 

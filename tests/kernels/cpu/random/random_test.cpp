@@ -147,7 +147,8 @@ TEST(Randn, OfHalvesIsRoundedOnce) {
     for (int64_t i = 0; i < kCount; i += 2) {
       const auto words = stream.block(static_cast<uint64_t>(i / 4));
       const auto first = static_cast<size_t>(i % 4);
-      const double radius = std::sqrt(-2 * std::log((words[first] + 1.0) * 0x1p-32)), angle = words[first + 1] * 0x1p-32 * 2 * M_PI;
+      const double radius = std::sqrt(-2 * std::log((words[first] + 1.0) * 0x1p-32)),
+                   angle = words[first + 1] * 0x1p-32 * 2 * M_PI;
       for (const int64_t k : {0, 1}) {
         const double want = radius * (k == 0 ? std::cos(angle) : std::sin(angle)), error = 1e-15 * std::abs(want) + 3e-15;
         const double got = x[static_cast<size_t>(i + k)];
