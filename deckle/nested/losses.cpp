@@ -3,6 +3,7 @@
 #include "deckle/base/check.h"
 #include "deckle/nested/generated/loss.h"
 #include "deckle/nested/support.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/loss.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
@@ -30,17 +31,24 @@ Tensor reduce(const NestedTensor& errors, Reduction reduction) {
   return masked_fill(segment_mean(tokens, errors.ragged()), eq(segment_lengths(tokens, errors.ragged()), 0), 0);
 }
 
-/// Losses of classes, [rows], of which only some count.
+/// Losses of classes, [rows, ...], of which only some count; without `counts`, all.
 Tensor reduced_classes(const Tensor& losses, const Tensor& counts, const NestedTensor& like, Reduction reduction) {
-  if (reduction == Reduction::none || reduction == Reduction::token) return losses;
-  whole(like);
+  if (reduction == Reduction::none) return losses;
+  if (reduction == Reduction::token && losses.dim() == 1) return losses;
+  if (reduction != Reduction::token) whole(like);
   if (reduction == Reduction::sum) return sum(losses);
   // Sums and counts of many tokens need more than 16 bits, their quotient does not.
   const DType wide = shapes::statistics_dtype(losses.dtype());
-  const Tensor summands = to(losses, wide), counted = to(counts, wide);
+  const Tensor summands = to(losses, wide);
+  const Tensor counted = counts.defined() ? to(counts, wide) : ones_like(summands.detach());
   if (reduction == Reduction::mean) return to(sum(summands) / sum(counted), losses.dtype());
+  Dims places;
+  for (int64_t dim = 1; dim < losses.dim(); ++dim) places.push_back(dim);
+  const auto of_rows = [&](const Tensor& x) { return places.empty() ? x : sum(x, places); };
+  if (reduction == Reduction::token) return to(of_rows(summands) / clamp_min(of_rows(counted), 1.0), losses.dtype());
   require_sequences(like);
-  return to(segment_sum(summands, like.ragged()) / clamp_min(segment_sum(counted, like.ragged()), 1.0), losses.dtype());
+  const auto of_sequences = [&](const Tensor& x) { return segment_sum(of_rows(x), like.ragged()); };
+  return to(of_sequences(summands) / clamp_min(of_sequences(counted), 1.0), losses.dtype());
 }
 
 }  // namespace
@@ -82,10 +90,13 @@ Tensor nll_loss(const NestedTensor& input, const NestedTensor& target, int64_t i
 Tensor cross_entropy(const NestedTensor& input, const NestedTensor& target, int64_t ignore_index, double label_smoothing,
                      Reduction reduction) {
   nested::require_same_ragged(input, target, "input", "target");
+  require_regular_dim(input);
   const Tensor losses =
       cross_entropy(input.values(), target.values(),
                     {.ignore_index = ignore_index, .label_smoothing = label_smoothing, .reduction = Reduction::none});
-  return reduced_classes(losses, ne(target.values(), ignore_index), input, reduction);
+  // Probabilities count, whatever number they are.
+  const Tensor counts = is_floating(target.dtype()) ? Tensor() : ne(target.values(), ignore_index);
+  return reduced_classes(losses, counts, input, reduction);
 }
 
 }  // namespace deckle::nested

@@ -208,6 +208,60 @@ TEST(NestedLosses, OfClassesCountWhatIsNotIgnored) {
       logits);
 }
 
+TEST(NestedLosses, OfProbabilitiesAreMeansOverRows) {
+  const std::vector<int64_t> lengths = {3, 0, 4};
+  const NestedTensor logits = random_nested(lengths, {5}), p = softmax(random_nested(lengths, {5}), -1);
+  const auto dense = [](const Tensor& x, const Tensor& y, Reduction reduction) {
+    return cross_entropy(x, y, {.label_smoothing = 0.1, .reduction = reduction});
+  };
+  const auto nested = [](const NestedTensor& x, const NestedTensor& y, Reduction reduction) {
+    return cross_entropy(x, y, {.label_smoothing = 0.1, .reduction = reduction});
+  };
+  for (const Reduction reduction : {Reduction::none, Reduction::sum, Reduction::mean})
+    expect_close(nested(logits, p, reduction), dense(logits.values(), p.values(), reduction));
+  expect_close(nested(logits, p, Reduction::token), dense(logits.values(), p.values(), Reduction::none));
+  for (const NestedTensor& x : {logits, random_nested({2}, {2}), random_nested({1, 4, 2, 2, 0}, {5})}) {  // B < C, 1, C
+    const NestedTensor q = softmax(NestedTensor(random_tensor(x.values().sizes()), x.ragged()), -1);
+    const Tensor sequences = nested(x, q, Reduction::sequence);
+    EXPECT_EQ(Dims(sequences.sizes()), Dims({x.components()}));
+    for (int64_t b = 0; b < x.components(); ++b) {
+      if (x[b].size(0) == 0)
+        EXPECT_EQ(sequences[b].item(), 0.0);
+      else
+        expect_close(sequences[b], dense(x[b], q[b], Reduction::mean));
+    }
+  }
+  for (const Reduction reduction : {Reduction::none, Reduction::token, Reduction::sequence, Reduction::sum, Reduction::mean})
+    expect_gradients([&](const NestedTensor& x, const NestedTensor& y) { return nested(x, y, reduction); },
+                     std::tuple(logits, p));
+  const NestedTensor flat = random_nested(lengths, {});
+  expect_error([&] { cross_entropy(flat, flat); }, "the last dim of shape [3, 0..4] is ragged (expected a regular dim");
+}
+
+TEST(NestedLosses, OfClassesAtSeveralPlacesOfARowAreOneOfASequence) {
+  const std::vector<int64_t> lengths = {3, 0, 4};
+  const NestedTensor logits = random_nested(lengths, {5, 2}), p = softmax(random_nested(lengths, {5, 2}), 2);
+  const NestedTensor first = random_indices(lengths, 5), second = random_indices(lengths, 5);
+  first.values().data<int64_t>()[1] = second.values().data<int64_t>()[1] = second.values().data<int64_t>()[2] = -100;
+  const NestedTensor classes(stack({first.values(), second.values()}, 1), first.ragged());
+  const auto f = [&](const NestedTensor& x, Reduction reduction) { return cross_entropy(x, classes, {.reduction = reduction}); };
+  const Tensor losses = f(logits, Reduction::none), sequences = f(logits, Reduction::sequence);
+  EXPECT_EQ(Dims(losses.sizes()), Dims({7, 2}));
+  EXPECT_EQ(Dims(sequences.sizes()), Dims({3}));
+  expect_close(sequences[0], cross_entropy(logits[0], classes[0]));
+  EXPECT_EQ(sequences[1].item(), 0.0);
+  expect_close(sequences[2], cross_entropy(logits[2], classes[2]));
+  const Tensor tokens = f(logits, Reduction::token);
+  EXPECT_EQ(Dims(tokens.sizes()), Dims({7}));
+  expect_close(tokens[0], (losses[0][0] + losses[0][1]) / 2.0);
+  EXPECT_EQ(tokens[1].item(), 0.0);  // neither counts
+  expect_close(tokens[2], losses[2][0]);
+  const Tensor likely = cross_entropy(logits, p, {.reduction = Reduction::sequence});
+  expect_close(likely[2], cross_entropy(logits[2], p[2]));
+  for (const Reduction reduction : {Reduction::token, Reduction::sequence})
+    expect_gradients([&](const NestedTensor& x) { return f(x, reduction); }, logits);
+}
+
 TEST(NestedLosses, OfNothingAreZeroInASequenceAndNaNAsAMean) {
   const NestedTensor none = random_nested({0, 0}, {2}),
                      ignored(full({3}, -100, DType::int64), Ragged::from_lengths(std::vector<int64_t>{1, 2}));
