@@ -9,7 +9,9 @@
 #include "deckle/nested/pooling.h"
 #include "deckle/ops/generated/conv.h"
 #include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/loss.h"
+#include "deckle/ops/generated/matmul.h"
 #include "deckle/ops/generated/norm.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
@@ -87,6 +89,22 @@ TEST(NestedWindows, ShapesAreMadeOncePerRaggedShape) {
               &*interpolate1d(other, 1.5, Interpolation::nearest).ragged());
     EXPECT_NE(*interpolate1d(x, 1.5, Interpolation::linear).ragged(), *interpolate1d(x, 2, Interpolation::linear).ragged());
   }
+}
+
+TEST(NestedConv1d, AStrideLongerThanASequenceCostsNothing) {
+  constexpr int64_t kStride = int64_t{1} << 40;  // of as many residues few have rows
+  const NestedTensor x = random_nested({3, 0, 6}, {4});
+  const Tensor w = random_tensor({5, 4, 2});
+  const auto f = [&](const NestedTensor& a, const Tensor& b) { return conv1d(a, b, {}, {.stride = kStride}); };
+  const auto starts = [&](int64_t at) { return select(w, 2, at); };
+  expect_components(f(x, w), 3, [&](int64_t b) {
+    return x[b].size(0) < 2 ? zeros({0, 5}, DType::float64)
+                            : matmul(narrow(x[b], 0, 0, 1), transpose(starts(0), 0, 1)) +
+                                  matmul(narrow(x[b], 0, 1, 1), transpose(starts(1), 0, 1));
+  });
+  expect_gradients(f, std::tuple(x, w));
+  expect_gradients([&](const Tensor& a, const Tensor& b) { return conv1d(a, b, {}, {.stride = kStride}); },
+                   std::tuple(random_tensor({2, 3, 4}), random_tensor({3, 4, 2})));
 }
 
 TEST(NestedPooling, OneRowForEachComponent) {

@@ -156,7 +156,7 @@ void segment_convolution_transpose(const Context&, const View& gradient, const R
   for (int64_t residue = 0; residue < stride; ++residue) {
     const Residue rows(ragged, residue, size, stride, dilation, lead);
     const int64_t count = rows.offsets.back(), taps = rows.reads.count();
-    if (count == 0) continue;
+    if (count == 0) break;  // the next ones have no more rows, and there may be as many as the largest integer
     for (int64_t g = 0; g < groups; ++g) {
       Scratch scratch;
       const Source source{gradient.ptr<const char>() + g * out * item, gradient.dtype, out * groups, windows.offsets,
