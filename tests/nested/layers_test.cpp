@@ -181,6 +181,18 @@ TEST(NestedNorms, BatchNormOverAllPositions) {
   expect_gradients(f, std::tuple(x, m, v));
 }
 
+TEST(NestedNorms, BatchNormOfNoRowsHasGradientsOfZero) {
+  for (const bool given : {false, true}) {
+    const Tensor w = ones({3}).requires_grad_(), b = ones({3}).requires_grad_(), s = given ? ones({3}) : Tensor();
+    sum(batch_norm(zeros({0, 3}), w, b, s, s)).backward();
+    expect_equal(w.grad(), zeros({3}));
+    expect_equal(b.grad(), zeros({3}));
+    w.set_grad({});
+    sum(batch_norm(NestedTensor::from_lengths(zeros({0, 3}), {0}), w, b, s, s).values()).backward();
+    expect_equal(w.grad(), zeros({3}));
+  }
+}
+
 TEST(NestedLosses, PerTokenPerSequencePerBatch) {
   const std::vector<int64_t> lengths = {3, 0, 4};
   const NestedTensor x = random_nested(lengths, {2}), y = random_nested(lengths, {2});
