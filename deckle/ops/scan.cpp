@@ -16,6 +16,8 @@ Tensor composite::segment_cumprod(const Tensor& values, const Ragged& ragged) {
   Tensor product = to(values, shapes::sum_dtype(values.dtype()));
   int64_t longest = 0;  // rows of a component: of several ragged dims their product
   for (int64_t b = 0; b < ragged->components(); ++b) longest = std::max(longest, ragged->offset(b + 1) - ragged->offset(b));
+  Dims column(static_cast<size_t>(product.dim()), 1);
+  column[0] = ragged->rows();
   // After step s each row is the product of the 2 s rows up to it, or of all that there are.
   for (int64_t step = 1; step < longest; step *= 2) {
     const auto order = ragged->order();
@@ -26,7 +28,9 @@ Tensor composite::segment_cumprod(const Tensor& values, const Ragged& ragged) {
         before[static_cast<size_t>(row(i))] = row(i - step);
       }
     }
-    product = mul(product, index_select_or(product, tensor(before), 1.0));
+    const Tensor partner = tensor(before);
+    // Others stay: times the 1 beside them the tangent of an infinite product would be NaN.
+    product = where(view(ge(partner, 0), column), mul(product, index_select_or(product, partner, 1.0)), product);
   }
   return product;
 }

@@ -1,9 +1,13 @@
 // Scans and order over the ragged dims, the batch and regular dims of nested tensors.
 #include <cmath>
+#include <limits>
 
+#include "deckle/core/from_data.h"
+#include "deckle/functional/transforms.h"
 #include "deckle/nested/generated/factory.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/reduce.h"
+#include "deckle/nested/generated/scan.h"
 #include "deckle/nested/generated/shape.h"
 #include "deckle/nested/generated/sort.h"
 #include "deckle/nested/operators.h"
@@ -89,6 +93,19 @@ TEST(NestedOrder, OverTheBatchPositionsAreTakenTogether) {
   expect_close(softmax(x, 0)[2],
                exp(x[2]) / (exp(x[0].slice(0, 0, 1)) + exp(x[1].slice(0, 0, 1)) + exp(x[2]) + exp(x[3].slice(0, 0, 1))), 1e-12,
                1e-12);
+}
+
+TEST(NestedOrder, RunningProductsKnowNothingOfOtherComponents) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const NestedTensor x = NestedTensor::from_lengths(tensor({infinity, 2.0, 3.0, 5.0}), {1, 3});
+  const auto f = [](const NestedTensor& a) { return cumprod(a, 1); };
+  const NestedTensor directions(ones({4}, DType::float64), x.ragged());
+  const auto [value, tangent] = jvp(f, x, directions);
+  expect_equal(value.values(), tensor({infinity, 2.0, 6.0, 30.0}));
+  expect_equal(tangent.values(), tensor({1.0, 1.0, 5.0, 31.0}));
+  const Tensor leaf = x.values().detach().requires_grad_();
+  sum(f(NestedTensor(leaf, x.ragged())).values()).backward();
+  expect_equal(leaf.grad(), tensor({1.0, 19.0, 12.0, 6.0}));
 }
 
 }  // namespace
