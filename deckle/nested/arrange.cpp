@@ -30,14 +30,14 @@ NestedTensor triangle(const NestedTensor& self, int64_t diagonal, bool lower) {
   const bool ragged_columns = regular == 0;
   const int row_dim = ragged_dims - (ragged_columns ? 2 : 1);
   const int64_t width = ragged_columns ? 1 : self.values().size(1), rows = self.values().size(0);
-  const Tensor inside = empty(ragged_columns ? Dims{rows} : Dims{rows, width}, DType::bool_);
-  bool* next = inside.data<bool>();
+  const Tensor outside = empty(ragged_columns ? Dims{rows} : Dims{rows, width}, DType::bool_);
+  bool* next = outside.data<bool>();
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t i = self.ragged()->row_map().position(row, row_dim),
                   first = ragged_columns ? self.ragged()->row_map().position(row, ragged_dims - 1) : 0;
-    for (int64_t j = first; j < first + width; ++j) *next++ = lower ? j - i <= diagonal : j - i >= diagonal;
+    for (int64_t j = first; j < first + width; ++j) *next++ = lower ? j - i > diagonal : j - i < diagonal;
   }
-  return {where(native::upload(inside), self.values(), 0), self.ragged()};
+  return {masked_fill(self.values(), native::upload(outside), false), self.ragged()};
 }
 
 }  // namespace

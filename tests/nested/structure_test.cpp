@@ -4,6 +4,7 @@
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/pointwise.h"
 #include "deckle/nested/generated/shape.h"
+#include "deckle/ops/generated/arrange.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -210,6 +211,19 @@ TEST(NestedReshape, RegularDimsChangeTheOthersStay) {
   expect_gradients([](const NestedTensor& a) { return square(flatten(a, 1, 2)); }, random_nested({2, 0, 1}, {2}));
   expect_error([&] { reshape(x, {-1, 3, 12}); }, "size 3 for the ragged dim 1");
   expect_error([&] { reshape(x, {-1, -1, 5, -1}); }, "do not fit the 12 elements per row");
+}
+
+TEST(NestedTriangles, KeepTheDtype) {
+  const NestedTensor square = random_matrices({{2, 3}, {0, 1}, {3, 3}}), rows = random_nested({3, 0, 2}, {4});
+  for (const NestedTensor& x : {square, rows}) {
+    for (const DType dtype : {DType::bool_, DType::int32, DType::float16, DType::float64}) {
+      const NestedTensor typed(x.values().to(dtype), x.ragged());
+      EXPECT_EQ(tril(typed).dtype(), dtype);
+      EXPECT_EQ(triu(typed, 1).dtype(), dtype);
+      expect_components(tril(typed, -1), typed.components(), [&](int64_t b) { return tril(typed[b], -1); });
+      expect_components(triu(typed), typed.components(), [&](int64_t b) { return triu(typed[b]); });
+    }
+  }
 }
 
 }  // namespace
