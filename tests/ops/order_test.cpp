@@ -187,6 +187,18 @@ TEST(Numbers, RunAlongNothing) {
   EXPECT_EQ(slope([](const Tensor& at) { return cumprod(at, 0) + cummax(at, 0).values; }, tensor(3.0)), (Values{2}));
 }
 
+TEST(Median, OfNoRowsHasTheShapeOfAReduction) {
+  for (const auto& [sizes, dim, kept] : {std::tuple(Dims{0, 0, 3}, 1, Dims{0, 1, 3}),
+                                         {Dims{0, 2, 0, 3}, 2, Dims{0, 2, 1, 3}},
+                                         {Dims{0, 4}, 1, Dims{0, 1}},
+                                         {Dims{2, 0}, 0, Dims{1, 0}}}) {
+    const auto [values, indices] = median(zeros(sizes), dim, true);
+    EXPECT_EQ(Dims(values.sizes()), kept);
+    EXPECT_EQ(Dims(indices.sizes()), kept);
+    EXPECT_EQ(Dims(median(zeros(sizes), dim).values.sizes()), Dims(squeeze(values, dim).sizes()));
+  }
+}
+
 TEST(Quantile, OfInfinitiesIsWhatLiesThere) {
   const double inf = std::numeric_limits<double>::infinity();
   const auto of = [](std::initializer_list<double> values, double q) { return quantile(tensor_of(values), q).to_vector()[0]; };
