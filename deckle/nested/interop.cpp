@@ -122,7 +122,8 @@ StridedLayout to_strided(const NestedTensor& x) {
 
 NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
   return call_as("from_strided", [&]() -> NestedTensor {
-    check(layout.buffer.defined() && layout.buffer.dim() == 1, "the buffer has several dims (expected a vector)");
+    check(layout.buffer.defined(), "the buffer is undefined (expected a vector)");
+    check(layout.buffer.dim() == 1, "the buffer has shape {} (expected a vector)", to_string(layout.buffer.sizes()));
     check(layout.sizes.defined() && layout.strides.defined() && layout.offsets.defined(),
           "sizes, strides or offsets are undefined (expected all three)");
     check(layout.sizes.dim() == 2 && layout.sizes.size(1) >= 1, Argument{"sizes"}, "have shape {} (expected [components, dims])",

@@ -176,6 +176,8 @@ TEST(Interop, RefusesWhatOverflows) {
   expect_error([&] { strided({2, 3}, {kMost, kMost}, 1); }, "reads outside the buffer's 12 elements");
   expect_error([&] { strided({2, 3}, {-3, 1}, 2); }, "reads outside the buffer's 12 elements");
   expect_error([&] { strided({2, -1}, {3, 1}, 0); }, "is negative");
+  expect_error([] { from_strided({}); }, "from_strided: the buffer is undefined (expected a vector)");
+  expect_error([] { from_strided({zeros({2, 3}), {}, {}, {}}); }, "the buffer has shape [2, 3] (expected a vector)");
   expect_close(strided({2, 3}, {-3, 1}, 3)[0], flip(buffer.slice(0, 0, 6).view({2, 3}), {0}), 0, 0);
   expect_close(strided({2, 3}, {0, 0}, 5).values(), full({2, 3}, buffer[5].item(), DType::float64), 0, 0);  // all are one element
   EXPECT_EQ(strided({int64_t{1} << 40, 0}, {1, 1}, 0).values().numel(), 0);

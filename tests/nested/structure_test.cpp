@@ -1,5 +1,7 @@
 #include "deckle/nested/structure.h"
 
+#include <limits>
+
 #include "deckle/nested/generated/arrange.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/pointwise.h"
@@ -224,6 +226,13 @@ TEST(NestedTriangles, KeepTheDtype) {
       expect_components(triu(typed), typed.components(), [&](int64_t b) { return triu(typed[b]); });
     }
   }
+}
+
+TEST(NestedDiagonal, LiesFarOutside) {
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(), kMost = std::numeric_limits<int64_t>::max();
+  const NestedTensor x = random_matrices({{2, 3}, {0, 1}, {3, 3}});
+  for (const int64_t offset : {kLeast, kLeast + 1, kMost})
+    expect_equal(diagonal(x, offset, 1, 2).lengths(), zeros({3}, DType::int64));
 }
 
 }  // namespace
