@@ -181,6 +181,13 @@ struct AttentionCase {
   }
   /// About the size of one term of a sum over keys or rows of unit-normal numbers.
   double term() const { return problem.dropout.threshold % 256 == 0 ? 1.0 : 256.0 / (256 - problem.dropout.threshold); }
+  /// The same of a sum for the slopes' gradient, whose terms are weighted by distances: a third of the longest sequence on
+  /// average.
+  double slope_term() const {
+    int64_t longest = 3;
+    for (int64_t b = 0; b < problem.sequences; ++b) longest = std::max({longest, problem.rows(b), problem.keys(b)});
+    return term() * static_cast<double>(longest) / 3;
+  }
   int64_t total_rows() const { return q_offsets.back(); }
   int64_t total_keys() const { return k_offsets.back(); }
 

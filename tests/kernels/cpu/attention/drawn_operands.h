@@ -36,15 +36,16 @@ inline void drop_some(Random& random, Operands& t, Operands& wide) {
   drop(t.view.sinks, wide.view.sinks), drop(t.view.table, wide.view.table);
 }
 
-/// `term`: the size of single terms, where results cancel.
-inline void expect_close(const Operands& got, const Operands& expected, double limit, double term) {
+/// Of operands of the case, whose terms say how large the parts of results that cancel are.
+inline void expect_close(const AttentionCase& c, const Operands& got, const Operands& expected, double limit) {
+  const double term = c.term();
   EXPECT_LT(relative_error(got.q, expected.q, term), limit);
   EXPECT_LT(relative_error(got.k, expected.k, term), limit);
   EXPECT_LT(relative_error(got.v, expected.v, term), limit);
   // Sums over many elements that nearly cancel: the error is relative to the terms.
   const double floor = 3.0 * term;
   EXPECT_LT(relative_error(got.bias, expected.bias, floor), 10 * limit);
-  EXPECT_LT(relative_error(got.slopes, expected.slopes, floor), 10 * limit);
+  EXPECT_LT(relative_error(got.slopes, expected.slopes, 3.0 * c.slope_term()), 10 * limit);
   EXPECT_LT(relative_error(got.sinks, expected.sinks, floor), 10 * limit);
   EXPECT_LT(relative_error(got.table, expected.table, floor), 10 * limit);
 }
