@@ -6,9 +6,9 @@ set(DECKLE_MODULES "" CACHE INTERNAL "")
 function(deckle_module name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deckle/${name}/*.cpp)
   if(DECKLE_CUDA)
-    list(FILTER sources EXCLUDE REGEX "/cuda/fake[.]cpp$")
+    list(FILTER sources EXCLUDE REGEX "/cuda/fake(_launch)?[.]cpp$")
   else()
-    list(FILTER sources EXCLUDE REGEX "/cuda/(copy|device|graph|pool)[.]cpp$")
+    list(FILTER sources EXCLUDE REGEX "/cuda/(copy|device|graph|pool|fake_launch)[.]cpp$")
   endif()
   if(sources)
     # What every call makes is a struct or two of 100 to 250 bytes. GCC clears them by a string instruction, which takes 10 ns to
@@ -85,4 +85,23 @@ function(deckle_library)
   endif()
   target_link_libraries(deckle PUBLIC deckle_settings fmt::fmt OpenMP::OpenMP_CXX
     PRIVATE ${DECKLE_HWY} ${DECKLE_DNNL} ${DECKLE_OPENBLAS} Threads::Threads $<$<BOOL:${DECKLE_CUDA}>:CUDA::cudart_static>)
+endfunction()
+
+# The library with fake devices in place of GPUs, for tests of a build with CUDA where there is no GPU: the same objects but those
+# that see the driver. It has the library's name, so that a test program takes it when it is loaded first (LD_PRELOAD).
+function(deckle_fake_library)
+  set(core ${PROJECT_SOURCE_DIR}/deckle/core/cuda)
+  add_library(deckle_core_fake OBJECT ${core}/fake.cpp ${core}/fake_launch.cpp)
+  target_link_libraries(deckle_core_fake PRIVATE deckle_warnings PUBLIC deckle_settings fmt::fmt OpenMP::OpenMP_CXX)
+  target_include_directories(deckle_core_fake PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  add_library(deckle_fake SHARED $<TARGET_OBJECTS:deckle_core_fake> $<TARGET_OBJECTS:deckle_kernels_cuda>
+    $<TARGET_OBJECTS:deckle_kernels_cuda_portable>)
+  foreach(module ${DECKLE_MODULES})
+    target_sources(deckle_fake PRIVATE "$<FILTER:$<TARGET_OBJECTS:${module}>,EXCLUDE,core/cuda/(copy|device|graph|pool)[.]cpp>")
+  endforeach()
+  set_target_properties(deckle_fake PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME deckle SOVERSION 0
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fake)
+  target_link_options(deckle_fake PRIVATE -Wl,--no-undefined)
+  target_link_libraries(deckle_fake PRIVATE deckle_settings fmt::fmt OpenMP::OpenMP_CXX ${DECKLE_HWY} ${DECKLE_DNNL}
+    ${DECKLE_OPENBLAS} Threads::Threads CUDA::cudart_static)
 endfunction()

@@ -1,11 +1,8 @@
 #include "deckle/dispatch/kernel_row.h"
 
-#include "deckle/core/cuda/device.h"
-
 namespace deckle::dispatch {
 
-void require_stand_in(Device device) {
-  if (device.is_cuda() && cuda::fake()) return;
+void refuse_without_kernel(Device device) {
   if (device.is_cpu()) fail(ErrorKind::not_implemented, "no kernel for {}", to_string(device));
   fail(ErrorKind::not_implemented, "no CUDA kernel, and its operands are on {} (expected them on the cpu: x.to(Device()))",
        to_string(device));

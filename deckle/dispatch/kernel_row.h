@@ -2,6 +2,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/device.h"
+#include "deckle/core/cuda/device.h"
 #include "deckle/core/tensor.h"
 #include "deckle/kernels/args/context.h"
 
@@ -14,8 +15,7 @@
 
 namespace deckle::dispatch {
 
-/// An op has no kernel for this device: throws, unless it is the fake device, where the CPU's stand in.
-void require_stand_in(Device device);
+[[noreturn]] void refuse_without_kernel(Device device);
 
 /// The kernels of one op, one slot per device, constant-initialised by generated code. A null slot means that the op's
 /// entry claims no kernel there; a claimed kernel that is missing does not link.
@@ -24,13 +24,12 @@ struct KernelRow {
   Kernel* cpu = nullptr;
   Kernel* cuda = nullptr;
 
-  /// The kernel of that device, or an Error that names it: nothing is computed on another one.
+  /// The kernel of that device, or an Error that names it: nothing is computed on another one. On fake devices the CPU's stand
+  /// in.
   Kernel& on(Device device) const {
-    Kernel* kernel = device.kind == DeviceKind::cpu ? cpu : cuda;
-    if (kernel == nullptr) [[unlikely]] {
-      require_stand_in(device);
-      kernel = cpu;
-    }
+    Kernel* const kernel = device.kind == DeviceKind::cpu || cuda::fake() ? cpu : cuda;
+    if (kernel == nullptr) [[unlikely]]
+      refuse_without_kernel(device);
     return *kernel;
   }
 };

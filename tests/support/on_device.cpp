@@ -1,4 +1,4 @@
-// Linked into a test program: with DECKLE_TEST_DEVICE=cuda factories make tensors on the first GPU, which may be a fake one,
+// Linked into a test program: with DECKLE_TEST_FACTORIES=cuda factories make tensors on the first GPU, which may be a fake one,
 // unless a test says where.
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 class Everywhere : public ::testing::Environment {
   void SetUp() override {
-    const char* const name = std::getenv("DECKLE_TEST_DEVICE");
+    const char* const name = std::getenv("DECKLE_TEST_FACTORIES");
     if (name != nullptr && name == std::string_view("cuda")) there_.emplace(Device::cuda());
   }
   void TearDown() override { there_.reset(); }

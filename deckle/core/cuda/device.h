@@ -12,8 +12,9 @@ bool built();
 /// How many GPUs there are; 0 without a driver.
 int device_count();
 
-/// Whether they are fake ones, for tests: in a build without CUDA, DECKLE_FAKE_DEVICES=2 makes two devices whose memory is memory
-/// of the host that only kernels can reach, those of the CPU. What reads or writes it otherwise, as code for the host, crashes.
+/// Whether they are fake ones, for tests: in a build without CUDA, and in the second library that a build with CUDA makes for its
+/// tests, DECKLE_FAKE_DEVICES=2 makes two devices whose memory is memory of the host that only kernels can reach, those of the
+/// CPU. What reads or writes it otherwise, as code for the host, crashes.
 bool fake();
 
 /// Throws, with what to do, unless `device` is a GPU of this machine that this build can use.
