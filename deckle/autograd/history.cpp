@@ -39,8 +39,7 @@ void refresh_view(const Tensor& view) {
   Meta& meta = *view.impl()->meta;
   if (meta.kind == ViewKind::no_grad) {
     check(!grad_enabled() || number_of_history(meta.base) == meta.version,
-          "a view of shape {} that was made under NoGrad is read with recording on, and a recorded write has changed its base "
-          "since "
+          "a view of shape {} that was made under NoGrad is read with recording on, after a recorded write to its base "
           "(expected a view made with recording on, or detach() for a constant)",
           view.sizes());
     return;

@@ -16,14 +16,17 @@ class Search {
   /// Leaves do not count; a result is a way to where it came from.
   explicit Search(TensorList variables) {
     for (const Tensor& variable : variables) {
-      const Edge edge = recorded_edge(variable);
-      if (edge.node != nullptr && as_leaf(*edge.node) != nullptr) seen_.insert(edge.node.get());
+      edges_.push_back(gradient_edge(variable));  // made if there is none: what is searched may be the variable itself
+      const Node* const node = edges_.back().node.get();
+      if (node != nullptr && as_leaf(*node) != nullptr) seen_.insert(node);
     }
   }
 
   bool finds(const Tensor& from) {
     if (!from.defined()) return false;
-    enter(gradient_edge(from).node.get());
+    kept_.push_back(from);  // the tangent of a view is made for this search: no later node may get its node's address
+    edges_.push_back(gradient_edge(from));
+    enter(edges_.back().node.get());
     while (!found_ && !stack_.empty()) {
       const Node* const node = stack_.back();
       stack_.pop_back();
@@ -45,7 +48,9 @@ class Search {
   }
 
   std::unordered_set<const Node*> seen_;
-  std::vector<const Node*> stack_;  // kept by what the search started from
+  std::vector<Tensor> kept_;
+  std::vector<Edge> edges_;
+  std::vector<const Node*> stack_;  // kept by these
   bool found_ = false;
 };
 

@@ -181,7 +181,7 @@ Tensor as_strided(const Tensor& self, IntSpan sizes, IntSpan strides, int64_t of
   check(numel_of(sizes) == 0 || within,
         "sizes {} with strides {} and offset {} leave the {} elements of self (expected places in it)", sizes, strides, offset,
         self.numel());
-  return alias(self, sizes, strides, self.offset() + offset);
+  return alias(self, sizes, strides, self.offset() + (numel_of(sizes) == 0 ? 0 : offset));
 }
 
 Tensor as_strided_backward(const Tensor& gradient, IntSpan self_sizes, IntSpan strides, int64_t offset) {

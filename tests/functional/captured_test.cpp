@@ -126,6 +126,24 @@ TEST(Captured, ATangentThatIsDifferentiated) {
   expect_close(grad([&](const Tensor& along) { return sum(jvp(slope, w, along).second); }, t), 2 * x);
 }
 
+// Each view's tangent is made while the history of the results is searched.
+TEST(Captured, TangentsOfViewsAreAllSearched) {
+  const Tensor x = random_tensor({2}), one = ones({}, DType::float64);
+  const auto pulled = [&](const Tensor& p, const Tensor& q) {
+    return vjp([&](const Tensor& t) { return std::pair(select(t * t * p, 0, 0), select(t * q, 0, 1)); }, x, std::pair(one, one))
+        .second;
+  };
+  const auto along = [&](const Tensor& tau) {
+    return jvp(pulled, std::tuple(random_tensor({2}), random_tensor({2})), std::tuple(random_tensor({2}), tau)).second;
+  };
+  expect_close(grad([&](const Tensor& tau) { return sum(along(tau)); }, random_tensor({2})), tensor(std::vector<double>{0, 1}));
+}
+
+TEST(Captured, AResultThatIsTheVariableHasNoHistory) {
+  const Tensor y = vjp([](const Tensor& t) { return t; }, random_tensor({2}), random_tensor({2})).first;
+  EXPECT_FALSE(y.requires_grad());
+}
+
 TEST(Captured, UnderNoGradResultsAreConstants) {
   const Tensor w = random_tensor({4}).requires_grad_(), x = random_tensor({4}).requires_grad_();
   const auto f = [&](const Tensor& at) { return w * at * at; };

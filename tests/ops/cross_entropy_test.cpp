@@ -103,6 +103,9 @@ TEST_F(CrossEntropy, AnIgnoredRowMayHoldAnythingInEveryOrder) {
     same([&](const Tensor& at) { return grad(along(along(ours, t), u), at); });
     same([&](const Tensor& at) { return along([&](const Tensor& point) { return grad(along(ours, t), point); }, u)(at); });
     same([&](const Tensor& at) { return grad([&](const Tensor& p) { return sum(hvp(ours, p, t).second * u); }, at); });
+    const Tensor wild_t = clone(t);
+    select(wild_t, 0, 1).fill_(value);
+    expect_close(hvp(ours, wild, wild_t).second, hvp(ours, finite, t).second);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "deckle/autograd/history.h"
 #include "deckle/autograd/public_ops.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/functional/transforms.h"

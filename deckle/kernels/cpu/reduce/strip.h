@@ -21,7 +21,6 @@ struct Columns {
   int64_t stride;
 
   T* row(int64_t r) const { return first + r * stride; }
-  Columns from(int64_t r) const { return {row(r), stride}; }
 };
 
 /// Where columns that lie side by side begin in an operand, in elements: row r at first + r * stride, or first + order[r] *
@@ -29,11 +28,6 @@ struct Columns {
 struct ColumnsAt {
   int64_t first, stride;
   const int64_t* order = nullptr;
-
-  ColumnsAt from(int64_t r) const {
-    if (order != nullptr) return {first, stride, order + r};
-    return {first + r * stride, stride};
-  }
 };
 
 inline constexpr int64_t kStripElements = 131072;  // that stay in the second cache: half a MiB of float
@@ -64,7 +58,7 @@ class Strip {
   }
   Columns<T> at(int64_t r) const {
     if (!in_place_) return {buffer_ + (whole_ ? r * width_ : 0), width_};
-    return {view_.ptr<T>() + place_.from(r).first, place_.stride};
+    return {view_.ptr<T>() + place_.first + r * place_.stride, place_.stride};
   }
   /// Puts what was written where it belongs: after each block, and at the end.
   void written(int64_t r, int64_t count) {
