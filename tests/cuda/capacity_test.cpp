@@ -132,6 +132,41 @@ TEST(CudaCapacity, SpareRowsAreZeroForwardAndBackward) {
   testing::expect_equal(slice(values.grad(), 0, 7, 10), zeros({3, 4}, DType::float32, kGpu));
 }
 
+TEST(CudaCapacity, SpareRowsStayZeroInWhatIsWritten) {
+  NEEDS_GPU();
+  RaggedCapacity room({.components = 3, .rows = 6, .longest = 4}, kGpu);
+  room.set_lengths(Lengths{3, 0, 1});
+  const Tensor data = (rand({6, 2}) + 1).to(kGpu), spare = zeros({2, 2}, DType::float32, kGpu);
+  const NestedTensor other(data * 3, room.ragged()), mask = lt(other, 0);
+  const auto written = [&](const std::function<NestedTensor(const NestedTensor&)>& f) {
+    const NestedTensor x(data * 2, room.ragged()), same = f(x);
+    testing::expect_equal(slice(x.values(), 0, 4, 6), spare);
+    testing::expect_equal(same.values(), x.values());
+    return slice(x.values(), 0, 0, 4);
+  };
+  const Tensor rows = slice(data, 0, 0, 4) * 2;
+  testing::expect_close(written([](const NestedTensor& x) { return log_(x); }), log(rows), 1e-6, 1e-6);
+  testing::expect_close(written([](const NestedTensor& x) { return reciprocal_(x); }), reciprocal(rows), 1e-6, 1e-6);
+  testing::expect_equal(written([](const NestedTensor& x) { return add_(x, 1); }), rows + 1);
+  testing::expect_equal(written([](const NestedTensor& x) {
+                          return add_(x, tensor({1.0f, 2.0f}).to(kGpu));
+                        }),
+                        rows + tensor({1.0f, 2.0f}).to(kGpu));
+  testing::expect_equal(written([](const NestedTensor& x) { return fill_(x, 7); }), full({4, 2}, 7, DType::float32, kGpu));
+  testing::expect_equal(written([&](const NestedTensor& x) { return masked_fill_(x, eq(mask, false), 5); }),
+                        full({4, 2}, 5, DType::float32, kGpu));
+
+  // Gradients through what is written: those of spare rows are zero, and nothing infinite meets them.
+  const Tensor leaf = data.detach().requires_grad_(), weight = ones({2, 2}, DType::float32, kGpu).requires_grad_();
+  const NestedTensor x(leaf * 1, room.ragged());
+  log_(x);
+  deckle::sum(matmul(x, weight).values()).backward();
+  testing::expect_close(weight.grad(), matmul(transpose(log(slice(data, 0, 0, 4)), 0, 1), ones({4, 2}, DType::float32, kGpu)),
+                        1e-5, 1e-5);
+  testing::expect_close(slice(leaf.grad(), 0, 0, 4), 2 / slice(data, 0, 0, 4), 1e-5, 1e-5);
+  testing::expect_equal(slice(leaf.grad(), 0, 4, 6), spare);
+}
+
 TEST(CudaCapacity, GradientsThatOthersShareKeepTheirSpareRows) {
   NEEDS_GPU();
   RaggedCapacity room({.components = 2, .rows = 4, .longest = 4}, kGpu);
@@ -232,6 +267,9 @@ TEST(CudaCapacity, WhatMustKnowTheLengthsIsRefused) {
   testing::expect_error([&] { x[0]; }, reason);
   testing::expect_error([&] { softmax(x, 1); }, "softmax: " + reason);
   testing::expect_error([&] { batch_norm(x, {}, {}, {}, {}, 1e-5); }, "batch_norm: " + reason);
+  testing::expect_error([&] { max(x); }, "max: " + reason);  // spare rows would be among them
+  testing::expect_error([&] { min(x); }, "min: " + reason);
+  testing::expect_error([&] { median(x); }, "median: " + reason);
   testing::expect_error([&] { mse_loss(x, x); }, "mse_loss: " + reason);
   testing::expect_error([] { RaggedCapacity({.components = 2, .rows = 6}, Device()); }, "room on cpu (expected a GPU");
   testing::expect_error([&] { x + NestedTensor::from_lengths(x.values(), {4, 2}); }, reason);

@@ -201,7 +201,8 @@ class Overloads {
       const std::string rows = fmt::format("nested::beside({}, {})", argument.name, lead());
       return on_rows ? rows : "launch::written_out(" + rows + ")";
     }
-    if (is_nested(argument)) return argument.name + ".values()";
+    const bool whole = op_.nested.kind == NestedRule::Kind::whole;
+    if (is_nested(argument)) return whole ? "nested::whole(" + argument.name + ")" : argument.name + ".values()";
     if (is_dim(argument))
       return argument.type.list ? fmt::format("nested::values_dims({}, {})", argument.name, first())
                                 : fmt::format("nested::values_dim({}, {})", argument.name, first());
@@ -310,12 +311,13 @@ class Overloads {
   std::string inplace_body() const { return writing(op_.name() + "_"); }
   std::string written_body() const { return writing(op_.name()); }
 
-  /// A call that writes into the first argument, beside which the others must fit.
+  /// A call that writes into the first argument, beside which the others must fit. The result is made anew, for then spare rows
+  /// of a RaggedCapacity are zero again.
   std::string writing(const std::string& call) const {
     std::string lines = broadcasts() ? fmt::format("const nested::Lead lead = {};\n", first()) : require_same();
     if (op_.nested.rows) lines += require_rows(first());
-    return lines + wrap(op_.home.prefix() + call, cpp::passed_on(op_, values_arguments(false)), ";\n") + "return " + first() +
-           ";\n";
+    return lines + wrap(op_.home.prefix() + call, cpp::passed_on(op_, values_arguments(false)), ";\n") +
+           fmt::format("return NestedTensor({0}.values(), {0}.ragged());\n", first());
   }
 
   const Program& program_;
