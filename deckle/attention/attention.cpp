@@ -35,16 +35,17 @@ Tensor as_kernels_read(const Tensor& x) {
 
 /// The same shape for the same numbers, as far as this thread asked lately: what devices have of it (core/cuda/mirror.h) is made
 /// once, and is there when a graph is recorded.
-Ragged equal_lengths(int64_t components, int64_t length) {
+Ragged equal_lengths(int64_t components, int64_t length, int64_t beside) {
   struct Kept {
-    int64_t components, length;
+    int64_t components, length, beside;
     Ragged shape;
   };
-  constexpr size_t kMost = 16;
+  constexpr size_t kMost = 32;
   constexpr int64_t kMostComponents = 1 << 14;
   thread_local std::vector<Kept> kept;  // the latest is the last
-  const auto found =
-      std::find_if(kept.begin(), kept.end(), [&](const Kept& x) { return x.components == components && x.length == length; });
+  const auto found = std::find_if(kept.begin(), kept.end(), [&](const Kept& x) {
+    return x.components == components && x.length == length && x.beside == beside;
+  });
   if (found != kept.end()) {
     std::rotate(found, found + 1, kept.end());
     return kept.back().shape;
@@ -52,7 +53,7 @@ Ragged equal_lengths(int64_t components, int64_t length) {
   const Ragged shape = Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(components), length));
   if (components > kMostComponents) return shape;
   if (kept.size() == kMost) kept.erase(kept.begin());
-  kept.push_back({components, length, shape});
+  kept.push_back({components, length, beside, shape});
   return shape;
 }
 
@@ -96,8 +97,8 @@ Packed pack(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOp
   check(q.size(0) == k.size(0) && k.size(0) == v.size(0), "q, k and v have {}, {} and {} sequences (expected the same)",
         q.size(0), k.size(0), v.size(0));
   check(k.size(1) == v.size(1), "k has {} rows per sequence, v has {} (expected the same)", k.size(1), v.size(1));
-  return {flatten(q, 0, 1), flatten(k, 0, 1), flatten(v, 0, 1), equal_lengths(q.size(0), q.size(1)),
-          equal_lengths(k.size(0), k.size(1))};
+  return {flatten(q, 0, 1), flatten(k, 0, 1), flatten(v, 0, 1), equal_lengths(q.size(0), q.size(1), k.size(1)),
+          equal_lengths(k.size(0), k.size(1), q.size(1))};
 }
 
 Packed pack(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v, const AttentionOptions&) {
@@ -142,7 +143,7 @@ AttentionOutputs planned_attention(const Packed& x, const AttentionOptions& opti
 AttentionOutputs packed_attention(const Packed& x, const AttentionOptions& options) {
   if (const autograd::Converted converted(autograd::Precision::half); converted)
     return packed_attention(in_scope(x, converted), in_scope(options, converted));
-  const PaddedOperands wide = padded_operands(x.q, x.k, x.v, options);
+  const PaddedOperands wide = padded_operands(x.q, x.k, x.v, x.k_rows, options);
   const auto [out, lse] = planned_attention({wide.q, wide.k, wide.v, x.q_rows, x.k_rows}, wide.options);
   const int64_t value_dim = x.v.size(2);
   return {out.size(2) == value_dim ? out : contiguous(slice(out, 2, 0, value_dim)), lse};
@@ -163,7 +164,7 @@ std::string explain_packed(const Packed& x, AttentionOptions options) {
     return explain_packed(in_scope(x, converted), in_scope(options, converted));
   Generator unused(0);  // explaining draws no numbers from the caller's
   options.generator = &unused;
-  const PaddedOperands wide = padded_operands(x.q, x.k, x.v, options);
+  const PaddedOperands wide = padded_operands(x.q, x.k, x.v, x.k_rows, options);
   const Plan plan = make_attention_plan(wide.q, wide.k, wide.v, x.q_rows, x.k_rows, wide.options);
   return explain(attention_request(*plan, wide.options, x.q.device()), device_name(x.q.device()), wide.told);
 }

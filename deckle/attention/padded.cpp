@@ -13,6 +13,7 @@
 #include "deckle/core/cuda/limits.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/kernels/args/attention_cuda.h"
+#include "deckle/nested/capacity.h"
 #include "deckle/ops/generated/arrange.h"
 #include "deckle/ops/generated/shape.h"
 
@@ -46,9 +47,10 @@ HeadDims with_panels(const HeadDims& dims) {
 }
 
 /// A dense bias whose rows are not where Hopper's kernels read them, at head dims at which these serve one. Not an expanded one,
-/// whose copy would be larger.
-bool pads_bias(const Tensor& q, const HeadDims& dims, const Tensor& bias) {
+/// whose copy would be larger; and not one of fewer columns than `keys`: zeros would make up for keys that it should have had.
+bool pads_bias(const Tensor& q, int64_t keys, const HeadDims& dims, const Tensor& bias) {
   if (!bias.defined() || bias.dim() != 4 || bias.size(3) <= 1 || bias.numel() == 0 || bias.dtype() != q.dtype()) return false;
+  if (bias.size(3) < keys) return false;
   if (!is_hopper(q.device()) || !(serve({64, 64}, dims) || serve({128, 128}, dims))) return false;
   for (int dim = 0; dim < 4; ++dim) {
     if (bias.size(dim) > 1 && bias.stride(dim) == 0) return false;
@@ -58,7 +60,8 @@ bool pads_bias(const Tensor& q, const HeadDims& dims, const Tensor& bias) {
 
 }  // namespace
 
-PaddedOperands padded_operands(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+PaddedOperands padded_operands(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& k_rows,
+                               const AttentionOptions& options) {
   PaddedOperands result{q, k, v, options, {}};
   constexpr int64_t kWidest = 256, kFewRows = 8;
   const HeadDims given{q.size(2), v.size(2)};
@@ -68,7 +71,9 @@ PaddedOperands padded_operands(const Tensor& q, const Tensor& k, const Tensor& v
     return result;
   // Few rows on many keys are another kernel's, which no copy of all keys should hold up.
   if (is_hopper(q.device()) && q.size(0) >= k.size(0) / kFewRows) dims = with_panels(dims);
-  if (Tensor& bias = result.options.bias; pads_bias(q, dims, bias)) {
+  const auto& lengths = options.key_lengths;
+  const int64_t keys = lengths.empty() ? longest(k_rows) : *std::max_element(lengths.begin(), lengths.end());
+  if (Tensor& bias = result.options.bias; pads_bias(q, keys, dims, bias)) {
     const int64_t columns = bias.size(3), wide = in_pieces(columns);
     bias = wide > columns ? pad(bias, {0, wide - columns}) : contiguous(bias.clone());
     result.told += fmt::format("  the bias of {} columns is copied to {}\n", columns, wide);

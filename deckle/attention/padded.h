@@ -16,6 +16,7 @@ struct PaddedOperands {
   std::string told;          // a line for each copy; empty: all are as they were
 };
 
-PaddedOperands padded_operands(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
+PaddedOperands padded_operands(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& k_rows,
+                               const AttentionOptions& options);
 
 }  // namespace deckle

@@ -202,7 +202,6 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   check(options.dropout >= 0 && options.dropout <= 1, Argument{"dropout"}, "is {} (expected 0..1)", options.dropout);
 
   auto owner = std::make_shared<Owner>();
-  owner->q = q_rows;
   owner->kept = origin(options.plan);
   if (owner->kept != nullptr) {
     const AttentionPlan& kept = *owner->kept;
@@ -215,7 +214,9 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
     check(options.key_lengths.empty(), "key_lengths are given beside plan, which has its own (expected one of them)");
   }
   owner->k = owner->kept != nullptr ? owner_of(*owner->kept).k : keys_of(k_rows, options.key_lengths);
-  owner->k_rows = k_rows;
+  // The plan's own shapes, which are equal: what a device has of them is there, also when a graph is recorded.
+  owner->q = owner->kept != nullptr ? owner_of(*owner->kept).q : q_rows;
+  owner->k_rows = owner->kept != nullptr ? owner_of(*owner->kept).k_rows : k_rows;
   auto plan = std::make_shared<AttentionPlan>();
   AttentionProblem& problem = plan->problem;
   problem.dtype = q.dtype();
@@ -226,8 +227,8 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   problem.value_dim = v.size(2);
   check(nested::on_device_alone(q_rows) == nested::on_device_alone(k_rows),
         "q has {}, k {} (expected lengths that are known at the same place)", to_string(q_rows), to_string(k_rows));
-  set_offsets(q_rows, problem.q_offsets, problem.device_q_offsets, problem.most_rows);
-  set_offsets(k_rows, problem.k_offsets, problem.device_k_offsets, problem.most_keys);
+  set_offsets(owner->q, problem.q_offsets, problem.device_q_offsets, problem.most_rows);
+  set_offsets(owner->k_rows, problem.k_offsets, problem.device_k_offsets, problem.most_keys);
   if (!options.key_lengths.empty() || (owner->kept != nullptr && owner->kept->problem.k_lengths != nullptr))
     problem.k_lengths = owner->k->sizes().data();
   problem.scale = options.scale.value_or(problem.head_dim > 0 ? 1.0 / std::sqrt(static_cast<double>(problem.head_dim)) : 1.0);

@@ -120,6 +120,15 @@ TEST(CudaAttentionFeatures, ACapOfAnySize) {
   }
 }
 
+// Columns that a copy adds for the kernels' sake are none that the caller gave.
+TEST(CudaAttentionFeatures, ABiasOfTooFewColumnsIsRefused) {
+  NEEDS_GPU();
+  const auto half = [](Ints sizes) { return randn(sizes).to(DType::bfloat16).to(Device::cuda()); };
+  const Tensor q = half({2, 10, 2, 64}), k = half({2, 60, 2, 64}), bias = half({2, 1, 10, 57});
+  testing::expect_error([&] { attention(q, k, k, {.bias = bias}); },
+                        "attention: bias has shape [2, 1, 10, 57]; dim 3 must be 1 or at least 60");
+}
+
 // A batch of equal lengths counts as dense; its bias may be larger than they are, and what it has there is nobody's.
 TEST(CudaAttentionFeatures, ABiasLargerThanItsSequencesIsIsolated) {
   NEEDS_CUDA_KERNELS();

@@ -198,7 +198,7 @@ void release_blocks(Device device, Stream stream) {
       pool::give(block, size, device, last_use(block, device).value_or(default_stream(device)));
       shared.stats.cached -= size;
     }
-    shared.operands.erase(operands);
+    shared.operands.erase(stream.handle);  // no iterator: another graph's entry may have been added meanwhile
   }
   give_back(shared, device,
             [&](void* taker) { return taker == stream.handle ? std::optional(default_stream(device)) : std::nullopt; });
