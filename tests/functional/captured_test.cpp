@@ -7,6 +7,7 @@
 #include "deckle/functional/gradcheck.h"
 #include "deckle/functional/jacobian.h"
 #include "deckle/functional/transforms.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/matmul.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
