@@ -9,7 +9,7 @@
 
 namespace deckle::kernels::cpu::indexing {
 
-inline constexpr int64_t kHalves = 512;  // that that pass through float32 at a time
+inline constexpr int64_t kHalves = 512;  // that are widened to float32 at a time
 
 /// The accumulator type for elements of T.
 template <typename T>

@@ -14,19 +14,6 @@ bool beats(T later, T earlier) {
   return earlier == earlier && ((kLargest ? later > earlier : later < earlier) || later != later);
 }
 
-/// The place of the extreme element of a row, the first of equal ones; a NaN wins.
-template <bool kLargest, typename T>
-int64_t first_best(int64_t n, const T* x) {
-  int64_t best = 0;
-  T top = x[0];
-  for (int64_t i = 1; i < n; ++i) {
-    const T later = x[i];
-    if (kLargest ? later <= top : later >= top) continue;  // nearly always: one comparison, and NaN goes on
-    if (beats<kLargest>(later, top)) best = i, top = later;
-  }
-  return best;
-}
-
 /// The extreme element of each of `n` columns of `rows` rows, `stride` elements apart, and the row it is in: the first of equal
 /// ones; a NaN wins. At least one row, and so few that T's integers number them.
 template <typename T>

@@ -12,6 +12,7 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/item.h"
 #include "deckle/kernels/cpu/reduce/arg_columns.h"
+#include "deckle/kernels/cpu/reduce/arg_rows.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 #include "deckle/kernels/cpu/segment/values.h"
 
@@ -37,8 +38,10 @@ int64_t find_in_run(const View& self, const RaggedView& ragged, int64_t begin, i
   T buffer[kRun];
   int64_t where = begin;
   for (int64_t from = begin; from < end; from += kRun) {
-    const T* const x = segment::read_run(self, ragged, 1, from, 0, std::min(kRun, end - from), buffer);
-    const int64_t at = reduce::first_best<kLargest>(std::min(kRun, end - from), x);
+    const int64_t n = std::min(kRun, end - from);
+    const T* const x = segment::read_run(self, ragged, 1, from, 0, n, buffer);
+    int64_t at = 0;
+    if (n > 1) reduce::arg_extrema_of_rows(kLargest, 1, n, x, &at);
     if (from == begin || reduce::beats<kLargest>(x[at], best)) best = x[at], where = from + at;
   }
   return where;

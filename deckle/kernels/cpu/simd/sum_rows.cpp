@@ -1,6 +1,6 @@
 // Sums of chosen rows: plain loops compiled once per instruction set, which the compiler vectorises, on pieces whose sums stay in
-// L1. Halves pass through float32. A copy where there is one row alone; of two rows, in their own type: where one addition in
-// float64 is rounded to less than half its digits, it is that of the narrower type, bit for bit.
+// L1. Halves are widened to float32 and their sums rounded once. A copy where there is one row alone; of two rows, in their own
+// type: where one addition in float64 is rounded to less than half its digits, it is that of the narrower type, bit for bit.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/simd/sum_rows.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"

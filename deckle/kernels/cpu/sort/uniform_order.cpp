@@ -16,14 +16,23 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#ifndef DECKLE_KERNELS_CPU_SORT_UNIFORM_ORDER_ONCE
+#define DECKLE_KERNELS_CPU_SORT_UNIFORM_ORDER_ONCE
+namespace deckle::kernels::cpu {
+
+inline uint64_t item_of(double key, int64_t place) {
+  return static_cast<uint64_t>(static_cast<int64_t>(key * 0x1p32)) << 32 | static_cast<uint64_t>(place);
+}
+
+}  // namespace deckle::kernels::cpu
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
-namespace {
-
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Those of n keys that are of one half, or all of them (half: -1); returns how many. Room for a vector more is written to.
-int64_t pick_items(const double* keys, int64_t n, int64_t half, uint64_t* items) {
+int64_t items_of(const double* keys, int64_t n, int64_t half, uint64_t* items) {
   const hn::ScalableTag<double> d;
   const hn::RebindToSigned<decltype(d)> integers;
   const hn::RebindToUnsigned<decltype(d)> words;
@@ -45,15 +54,11 @@ int64_t pick_items(const double* keys, int64_t n, int64_t half, uint64_t* items)
   }
   if (half < 0) found = i;
   for (; i < n; ++i) {
-    items[found] = static_cast<uint64_t>(static_cast<int64_t>(keys[i] * 0x1p32)) << 32 | static_cast<uint64_t>(i);
+    items[found] = item_of(keys[i], i);
     found += half < 0 || (keys[i] < 0.5) == (half == 0);
   }
   return found;
 }
-
-}  // namespace
-
-int64_t items_of(const double* keys, int64_t n, int64_t half, uint64_t* items) { return pick_items(keys, n, half, items); }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -84,10 +89,6 @@ constexpr int kMostDigit = 13;
 constexpr int kMostParts = 12;    // bits
 constexpr int kInBucketBits = 6;  // insertion sorts fewer than 2^6 elements
 constexpr int64_t kVector = 64;   // elements of any vector, at most
-
-uint64_t item_of(double key, int64_t place) {
-  return static_cast<uint64_t>(static_cast<int64_t>(key * 0x1p32)) << 32 | static_cast<uint64_t>(place);
-}
 
 struct Order {
   const double* keys;
