@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "deckle/deckle.h"
+#include "empty_kernel.h"
 
 namespace {
 
@@ -146,6 +147,10 @@ int main() try {
       list(cases);
     } else if (request == "peak") {
       std::cout << memory_stats(kGpu).peak << std::endl;
+    } else if (request == "launch") {  // launch CALLS
+      int calls = 0;
+      std::cin >> calls;
+      std::cout << seconds({"", "", 0, launch_empty_kernel}, calls, false) << std::endl;
     } else {  // time NUMBER CALLS, host NUMBER CALLS
       size_t number = 0;
       int calls = 0;
