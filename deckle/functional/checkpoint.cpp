@@ -8,6 +8,7 @@
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/core/draws.h"
+#include "deckle/functional/keeping.h"
 
 namespace deckle::functional {
 
@@ -29,6 +30,7 @@ class Recomputation::Frame {
   /// The first call has returned.
   void finish() {
     finished_ = true;
+    noted_keeping_.reset();
     noted_.reset();
   }
 
@@ -67,6 +69,7 @@ class Recomputation::Frame {
     std::vector<Tensor> values;
     versions_.clear();
     const RepeatDraws same_numbers(draws_);
+    const RepeatKeeping same_graphs(keeping_);
     {
       const EnableGrad recording;
       const Autocast same_dtypes(autocast_);
@@ -102,6 +105,8 @@ class Recomputation::Frame {
   std::optional<DType> autocast_;
   std::vector<Draw> draws_;                                // of the first call, from whichever generator
   std::optional<NoteDraws> noted_{std::in_place, draws_};  // until it returns
+  std::vector<bool> keeping_;                              // of the first call: whether each transform in it kept its graph
+  std::optional<NoteKeeping> noted_keeping_{std::in_place, keeping_};
   size_t saved_ = 0;
   bool finished_ = false;  // whether the first call has returned: until then the backward may be one inside it
   std::vector<Tensor> values_;

@@ -7,6 +7,7 @@
 #include "deckle/autograd/public_ops.h"
 #include "deckle/autograd/variable.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/functional/keeping.h"
 #include "deckle/functional/variable.h"
 
 namespace deckle::functional {
@@ -30,7 +31,9 @@ ReverseScope::~ReverseScope() {
 }
 
 std::vector<Tensor> ReverseScope::gradients(TensorList outputs, TensorList cotangents, bool again) const {
-  keeps_ = outside_ && (autograd::depend_on_others(outputs, variables_) || autograd::depend_on_others(cotangents, variables_));
+  keeps_ = outside_ && KeepingScope::keeps([&] {
+             return autograd::depend_on_others(outputs, variables_) || autograd::depend_on_others(cotangents, variables_);
+           });
   GradOptions options{.retain_graph = again, .create_graph = keeps_, .allow_unused = true};
   std::vector<Tensor> differentiable;
   for (size_t i = 0; i < outputs.size(); ++i) {

@@ -121,6 +121,35 @@ TEST(Captured, WeightsOfACheckpointAndTransformsInsideOne) {
   gradgradcheck(inside, w);
 }
 
+// The function is called again when the outer transform, whose variable it captures, has returned.
+TEST(Captured, ATransformInsideACheckpointByTheVariableOfOneThatHasReturned) {
+  const Tensor v = random_tensor({4}), x = random_tensor({4}), w = random_tensor({4});
+  // The second result, for whose sake nothing is called again before the transform returns.
+  const auto beside = [&](bool again, bool nested, const Tensor& by) {
+    const auto both = [&](const Tensor& of) {
+      const auto scaled = [&, of](const Tensor& at) {
+        return grad([&](const Tensor& y) { return sum(of * y * y * y); }, x) * sin(at);
+      };
+      const auto around = [=](const Tensor& at) { return checkpoint(scaled, at * 1.0) * at; };
+      return std::pair(of * of, nested  ? (again ? checkpoint(around, by) : scaled(by) * by)
+                                : again ? checkpoint(scaled, by)
+                                        : scaled(by));
+    };
+    return vjp(both, v, std::pair(x, Tensor())).first.second;
+  };
+  for (const bool nested : {false, true}) {
+    const auto kept = [&](const Tensor& by) { return beside(true, nested, by); };
+    const auto plain = [&](const Tensor& by) { return beside(false, nested, by); };
+    const auto slope = [&](const auto& f) { return grad([&](const Tensor& by) { return sum(square(f(by))); }, w); };
+    expect_close(slope(kept), slope(plain));
+    const Tensor leaf = w.detach().requires_grad_();
+    sum(square(kept(leaf))).backward();
+    expect_close(leaf.grad(), slope(plain));
+    gradcheck(kept, w);
+    gradgradcheck(kept, w);
+  }
+}
+
 TEST(Captured, ATangentThatIsDifferentiated) {
   const Tensor w = random_tensor({4}), x = random_tensor({4}), t = random_tensor({4});
   const auto slope = [&](const Tensor& of) { return grad([&](const Tensor& at) { return scaled_square(of, at); }, x); };
