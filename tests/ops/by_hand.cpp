@@ -8,6 +8,8 @@
 
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
+#include "tests/ops/nested_device.h"
+#include "tests/ops/suite_support.h"
 #include "tests/support/random.h"
 
 namespace deckle::suite {
@@ -66,9 +68,12 @@ void check(const HandCase& op) {
       on.differentiable.push_back(operand.dtype() == DType::float64);
     }
     on.derivatives = std::find(on.differentiable.begin(), on.differentiable.end(), true) != on.differentiable.end();
-    expect_agreement(
-        on, [&](const Tensors& x) { return flattened(op.nested(with_values(op.operands, x))); },
-        [&](const Tensors& x) { return flattened(op.loop(with_values(op.operands, x))); });
+    const auto nested = [&](const Tensors& x) { return flattened(op.nested(with_values(op.operands, x))); };
+    if (on_device()) {
+      check_batch_on_device(op.name, on, nested);
+    } else {
+      expect_agreement(on, nested, [&](const Tensors& x) { return flattened(op.loop(with_values(op.operands, x))); });
+    }
   } catch (const Error& error) {
     ADD_FAILURE() << error.message();
   }

@@ -14,8 +14,9 @@
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
+#include "tests/ops/nested_device.h"
 #include "tests/ops/nested_patterns.h"
-#include "tests/ops/suite_support.h"
+#include "tests/ops/suite_device.h"
 #include "tests/support/expect.h"
 
 namespace deckle::suite {
@@ -42,12 +43,16 @@ class Checker {
   void check_pattern(const Pattern& pattern) {
     SCOPED_TRACE(fmt::format("{} ragged dim(s), sizes [{}]", pattern.ragged_dims, fmt::join(pattern.sizes, ", ")));
     if (!components_fit(pattern.ragged_dims) || !pack(pattern)) return;
-    if (refusal(pattern.ragged_dims, 1)) return expect_refusal([&] { on_batch(leaves(), 1); }, pattern.ragged_dims, 1);
+    const auto batch = [this](const Tensors& x) { return on_batch(x, 1); };
+    if (refusal(pattern.ragged_dims, 1)) return expect_refusal(batch, pattern.ragged_dims, 1);
     const std::vector<Tensors> components = take_components();
     NestedTensors got;
     try {
       got = on_batch(leaves(), 1);
     } catch (const Error&) {
+      if (on_device())
+        expect_same_answer([&] { return flattened_values(batch(on_gpu(leaves()))); },
+                           [&] { return flattened_values(batch(leaves())); }, 0, "the batch");
       if (op_.by_hand && compared_.size() < components.size()) return;  // as the dense op refuses a component
       throw;
     }
@@ -89,7 +94,7 @@ class Checker {
         n.push_back(op_.operands[i].nested ? NestedTensor(flatten(x[i], 0, ragged_dims), operands_[i].ragged) : NestedTensor());
       return op_.nested(n, x, 0);
     };
-    if (refusal(ragged_dims, 0)) return expect_refusal([&] { nested(leaves()); }, ragged_dims, 0);
+    if (refusal(ragged_dims, 0)) return expect_refusal(nested, ragged_dims, 0);
     Tensors expected;
     try {
       expected = op_.dense(leaves());
@@ -144,7 +149,8 @@ class Checker {
 
   template <typename Body>
   void expect_refusal(Body&& body, int ragged_dims, int64_t shift) const {
-    testing::expect_error(body, *refusal(ragged_dims, shift));
+    testing::expect_error([&] { body(leaves()); }, *refusal(ragged_dims, shift));
+    if (on_device()) testing::expect_error([&] { body(on_gpu(leaves())); }, *refusal(ragged_dims, shift));
     for (const Over kind : kinds(ragged_dims, shift)) {
       if (!op_.refused[kind].empty()) covered(op_.name, kind);
     }
@@ -313,24 +319,10 @@ class Checker {
     const Tensors values = expected(on.operands);
     if (std::none_of(values.begin(), values.end(), [](const Tensor& value) { return value.numel() > 0; })) return;
     if (on_device())
-      compare_on_device(on, got);
+      check_batch_on_device(op_.name, on, got, op_.host);
     else
       expect_agreement(on, got, expected);
     for (const Over kind : kinds(ragged_dims, shift)) covered(op_.name, kind);
-  }
-
-  /// The batch on a GPU, held to the batch on the CPU.
-  void compare_on_device(const Agreement& on, const VectorFunction& got) const {
-    Case op;
-    op.name = op_.name;
-    op.host = op_.host;
-    op.tensors = on.operands;
-    op.differentiable = on.differentiable;
-    op.call = got;
-    op.strided = false;
-    op.derivatives = op_.derivatives;
-    op.dtypes = op_.dtypes;
-    check_on_device(op);
   }
 
   const NestedCase& op_;

@@ -139,7 +139,7 @@ void check_integers(const Case& op) {
 void check(const Case& op) {
   SCOPED_TRACE(op.name);
   try {
-    if (on_device()) return check_on_device(op, op.host);
+    if (on_device()) return check_on_device(op);
     const Tensors expected = called(op, op.tensors);
     if (op.view) {
       for (const Tensor& result : expected)

@@ -28,18 +28,7 @@ void expect_form(const Case& op, const Error& error) {
 
 }  // namespace
 
-/// Of several tensors each in turn one larger and one smaller than the sample says, and of other dtypes: a result, or an Error in
-/// the one form, and never memory that is no tensor's, which the sanitizers see.
-void check_wrong_arguments(const Case& op) {
-  const auto attempt = [&](size_t i, const Tensor& wrong) {
-    Tensors tensors = op.tensors;
-    tensors[i] = wrong;
-    try {
-      called(op, tensors);
-    } catch (const Error& error) {
-      expect_form(op, error);
-    }
-  };
+void for_wrong_arguments(const Case& op, const std::function<void(size_t i, const Tensor& wrong)>& attempt) {
   for (size_t i = 0; i < op.tensors.size(); ++i) {
     if (!op.tensors[i].defined()) continue;
     for (const DType dtype : {DType::bool_, DType::int64, DType::float32}) {
@@ -60,6 +49,19 @@ void check_wrong_arguments(const Case& op) {
       }
     }
   }
+}
+
+/// A result, or an Error in the one form, and never memory that is no tensor's, which the sanitizers see.
+void check_wrong_arguments(const Case& op) {
+  for_wrong_arguments(op, [&](size_t i, const Tensor& wrong) {
+    Tensors tensors = op.tensors;
+    tensors[i] = wrong;
+    try {
+      called(op, tensors);
+    } catch (const Error& error) {
+      expect_form(op, error);
+    }
+  });
 }
 
 }  // namespace deckle::suite

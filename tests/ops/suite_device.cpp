@@ -12,16 +12,10 @@
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
-#include "tests/ops/suite_support.h"
+#include "tests/ops/suite_device.h"
 
 namespace deckle::suite {
 namespace {
-
-const Device kGpu = Device::cuda();
-
-Tensors on_gpu(const Tensors& tensors) {
-  return mapped(tensors, [](const Tensor& tensor) { return tensor.to(kGpu); });
-}
 
 /// Every other element of memory on the same device, dims in column-major order.
 Tensor with_gaps(const Tensor& tensor) {
@@ -36,45 +30,6 @@ Tensor with_gaps(const Tensor& tensor) {
   }
   result.copy_(tensor);
   return result;
-}
-
-void expect_on_gpu(const Tensors& got, const Tensors& expected, double tolerance, const std::string& what) {
-  for (const Tensor& tensor : got) EXPECT_EQ(to_string(tensor.device()), to_string(kGpu)) << what;
-  expect_near(got, expected, tolerance, what);
-}
-
-/// The gradients of a weighted sum of all floating results.
-Tensors gradients(const Case& op, const Tensors& tensors, const std::vector<std::vector<double>>& weights) {
-  Tensors leaves = tensors, result;
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    if (!op.differentiable[i]) continue;
-    leaves[i] = clone(leaves[i]).detach();
-    leaves[i].requires_grad_();
-  }
-  Tensor total;
-  const Tensors outputs = called(op, leaves);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!is_floating(outputs[i].dtype()) || !outputs[i].requires_grad()) continue;
-    const Tensor weight =
-        of_values(outputs[i].sizes(), outputs[i].dtype(), [&](size_t k) { return weights[i][k]; }).to(outputs[i].device());
-    const Tensor part = sum(outputs[i] * weight);
-    total = total.defined() ? total + part : part;
-  }
-  if (!total.defined()) return {};
-  total.backward();
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    if (op.differentiable[i] && leaves[i].grad().defined()) result.push_back(leaves[i].grad());
-  }
-  return result;
-}
-
-std::vector<std::vector<double>> weights_of(const Tensors& results) {
-  std::vector<std::vector<double>> weights;
-  for (const Tensor& result : results) {
-    std::vector<double>& values = weights.emplace_back(static_cast<size_t>(result.numel()));
-    for (size_t k = 0; k < values.size(); ++k) values[k] = std::sin(1.7 * static_cast<double>(k) + 0.3);
-  }
-  return weights;
 }
 
 /// What the CPU gives for whole numbers in an integer dtype, or refuses because of it, the GPU gives and refuses too.
@@ -98,11 +53,11 @@ void check_integers(const Case& op, DType dtype) {
   expect_on_gpu(called(op, on_gpu(whole)), expected, 1e-5, what);
 }
 
-void check_values(const Case& op, bool may_wait) {
+void check_values(const Case& op) {
   const Tensors expected = called(op, op.tensors), inputs = on_gpu(op.tensors);
   const int64_t waits = cuda::counters(kGpu).waits;
   const Tensors got = called(op, inputs);
-  if (!may_wait) {
+  if (!op.host) {
     EXPECT_EQ(cuda::counters(kGpu).waits, waits) << "the host waited for the GPU: its entry says `host` and why, if it must";
   }
   expect_on_gpu(got, expected, 1e-12, "on the GPU");
@@ -118,11 +73,9 @@ void check_values(const Case& op, bool may_wait) {
     op.out(inputs, out);
     expect_near(out, expected[0], 1e-12, "out=");
   }
-  if (op.derivatives) {
-    const auto weights = weights_of(expected);
-    const Tensors wanted = gradients(op, op.tensors, weights);
-    if (!wanted.empty()) expect_on_gpu(gradients(op, inputs, weights), wanted, 1e-10, "gradients");
-  }
+  check_wrong_arguments_on_device(op);
+  if (op.derivatives) check_derivatives_on_device(op);
+  if (op.derivatives && op.dtypes) check_narrow_gradients_on_device(op);
   if (!op.dtypes || !op.layouts) return;
   for (const auto& [dtype, tolerance] :
        {std::pair(DType::float32, 1e-5), std::pair(DType::bfloat16, 1.6e-2), std::pair(DType::float16, 2e-3)}) {
@@ -143,6 +96,20 @@ void check_factory(const Case& op) {
 
 }  // namespace
 
+Tensors on_gpu(const Tensors& tensors) {
+  return mapped(tensors, [](const Tensor& tensor) { return tensor.to(kGpu); });
+}
+
+void expect_on_gpu(const Tensors& got, const Tensors& expected, double tolerance, const std::string& what) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (!got[i].defined() && !expected[i].defined()) continue;
+    ASSERT_TRUE(got[i].defined() && expected[i].defined()) << what;
+    EXPECT_EQ(to_string(got[i].device()), to_string(kGpu)) << what;
+    expect_near(got[i], expected[i], tolerance, what);
+  }
+}
+
 bool on_device() {
   static const bool wanted = [] {
     const char* const device = std::getenv("DECKLE_TEST_DEVICE");
@@ -151,13 +118,13 @@ bool on_device() {
   return wanted;
 }
 
-void check_on_device(const Case& op, bool may_wait) {
+void check_on_device(const Case& op) {
   if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   if (op.of_cpu && !cuda::fake()) GTEST_SKIP() << "has no CUDA kernel: formulas for the CPU alone call it";
   bool lives = false;
   for (const Tensor& tensor : op.tensors) lives = lives || tensor.defined();
   try {
-    lives ? check_values(op, may_wait) : check_factory(op);
+    lives ? check_values(op) : check_factory(op);
   } catch (const Error& error) {
     // A part of the op reads values, or makes indices, on the host.
     const bool refused = error.kind() == ErrorKind::not_implemented || error.detail().find("cuda:0") != std::string::npos;

@@ -20,6 +20,9 @@ Tensors called(const Case& op, const Tensors& tensors);
 /// |got - expected| <= tolerance max(1, max |expected|), element by element, whatever the dtypes are.
 void expect_values(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what);
 
+/// Each tensor in turn one larger and one smaller than the sample says, and of other dtypes.
+void for_wrong_arguments(const Case& op, const std::function<void(size_t i, const Tensor& wrong)>& attempt);
+
 // Parts of check(), in files of their own.
 void check_derivatives(const Case& op);
 void check_third_order(const Case& op);
@@ -28,7 +31,7 @@ void check_wrong_arguments(const Case& op);
 
 /// Whether calls are made on a GPU (DECKLE_TEST_DEVICE=cuda) and held to the CPU's: what check() then does instead.
 bool on_device();
-/// Without `may_wait` it fails if a call on the GPU makes the host wait.
-void check_on_device(const Case& op, bool may_wait = true);
+/// It fails if a call on the GPU makes the host wait and the op is none of the host's.
+void check_on_device(const Case& op);
 
 }  // namespace deckle::suite
