@@ -13,10 +13,15 @@
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/limits.h"
 #include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/messages.h"
 #include "deckle/core/cuda/stream.h"
 #include "deckle/core/cuda/uses.h"
 
 namespace deckle::cuda {
+
+static_assert(kOutOfMemory == cudaErrorMemoryAllocation && kOldDriver == cudaErrorInsufficientDriver &&
+              kIllegalAddress == cudaErrorIllegalAddress);
+
 namespace {
 
 /// What a device has once for the process. Leaked on purpose: tensors in static storage may outlive any owner.
@@ -76,15 +81,8 @@ int device_count() { return found().count; }
 void require(Device device) {
   const Found& known = found();
   if (device.is_cuda() && device.index >= 0 && device.index < known.count) return;
-  if (known.status == cudaErrorInsufficientDriver)
-    fail(ErrorKind::runtime,
-         "{} asked of a machine whose NVIDIA driver is missing or older than this build's CUDA {}.{} (expected a newer one)",
-         to_string(device), CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
-  if (known.count == 0)
-    fail(ErrorKind::runtime, "{} asked of a machine without a usable GPU: {} (expected an NVIDIA GPU and its driver)",
-         to_string(device), cudaGetErrorString(known.status == cudaSuccess ? cudaErrorNoDevice : known.status));
-  fail("{} asked of a machine with {} GPU{} (expected cuda:0 to cuda:{})", to_string(device), known.count,
-       known.count == 1 ? "" : "s", known.count - 1);
+  const cudaError_t status = known.count == 0 && known.status == cudaSuccess ? cudaErrorNoDevice : known.status;
+  fail_device(device, known.count, {status, cudaGetErrorName(status), cudaGetErrorString(status)}, CUDART_VERSION);
 }
 
 namespace {
@@ -242,10 +240,7 @@ void check_call(cudaError_t status, const char* what) {
   if (status == cudaSuccess) [[likely]]
     return;
   cudaGetLastError();
-  if (status == cudaErrorMemoryAllocation)
-    fail(ErrorKind::out_of_memory, "no memory on the GPU for {} (expected less of it in use: empty_cache)", what);
-  fail(ErrorKind::runtime, "{} failed on the GPU: {}, {} (expected DECKLE_CUDA_SYNC=1 to name the op that caused it)", what,
-       cudaGetErrorName(status), cudaGetErrorString(status));
+  fail_call(what, {status, cudaGetErrorName(status), cudaGetErrorString(status)});
 }
 
 void check_launch(Device device) {

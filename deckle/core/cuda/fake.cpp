@@ -22,6 +22,7 @@
 #include "deckle/core/cuda/graph.h"
 #include "deckle/core/cuda/limits.h"
 #include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/messages.h"
 #include "deckle/core/cuda/pool.h"
 #include "deckle/core/cuda/stream.h"
 #include "deckle/core/cuda/uses.h"
@@ -85,8 +86,7 @@ void require(Device device) {
   if (count == 0)
     fail(ErrorKind::not_implemented,
          "{} asked of a build without CUDA (expected one configured with a CUDA toolkit: DECKLE_CUDA=ON)", to_string(device));
-  fail("{} asked of a machine with {} GPU{} (expected cuda:0 to cuda:{})", to_string(device), count, count == 1 ? "" : "s",
-       count - 1);
+  fail_device(device, count, {}, 0);
 }
 
 void* for_kernels(void* address) { return behind(address); }

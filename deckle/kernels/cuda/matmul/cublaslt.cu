@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "deckle/base/error.h"
+#include "deckle/core/cuda/messages.h"
 #include "deckle/kernels/cuda/matmul/cublaslt.h"
 
 namespace deckle::kernels::cuda::matmul {
@@ -20,16 +20,13 @@ void* open() {
     if (path.empty()) continue;
     if (void* const found = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL)) return found;
   }
-  throw Error(ErrorKind::runtime,
-              "no " + kName +
-                  " for products on a GPU (expected the CUDA toolkit's libcublas, the Python package nvidia-cublas, or "
-                  "DECKLE_CUBLASLT set to the file)");
+  deckle::cuda::fail_library(kName);
 }
 
 template <typename Function>
 void find(void* library, const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) throw Error(ErrorKind::runtime, kName + " has no " + name + " (expected that of this build's CUDA)");
+  if (function == nullptr) deckle::cuda::fail_function(kName, name);
 }
 
 CublasLt load() {
