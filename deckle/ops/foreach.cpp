@@ -33,6 +33,7 @@ void foreach_sgd(const Context&, List parameters, List gradients, double lr, dou
 void foreach_add(const Context&, List self, List other, double alpha);
 void foreach_mul(const Context&, List self, List other);
 void foreach_scale(const Context&, List self, double factor);
+void foreach_scale_by(const Context&, List self, const View& factor);
 void foreach_addcmul(const Context&, List self, List first, List second, double value);
 void foreach_addcdiv(const Context&, List self, List numerator, List denominator, double value);
 void foreach_sqrt(const Context&, List self);
@@ -45,6 +46,7 @@ decltype(cpu::foreach_sgd) foreach_sgd;
 decltype(cpu::foreach_add) foreach_add;
 decltype(cpu::foreach_mul) foreach_mul;
 decltype(cpu::foreach_scale) foreach_scale;
+decltype(cpu::foreach_scale_by) foreach_scale_by;
 decltype(cpu::foreach_addcmul) foreach_addcmul;
 decltype(cpu::foreach_addcdiv) foreach_addcdiv;
 decltype(cpu::foreach_sqrt) foreach_sqrt;
@@ -66,6 +68,8 @@ constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_mul)> kMul{&kernels
                                                                         DECKLE_CUDA_KERNEL(foreach_mul)};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_scale)> kScale{&kernels::cpu::foreach_scale,
                                                                             DECKLE_CUDA_KERNEL(foreach_scale)};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_scale_by)> kScaleBy{&kernels::cpu::foreach_scale_by,
+                                                                                 DECKLE_CUDA_KERNEL(foreach_scale_by)};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcmul)> kAddcmul{&kernels::cpu::foreach_addcmul,
                                                                                 DECKLE_CUDA_KERNEL(foreach_addcmul)};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcdiv)> kAddcdiv{&kernels::cpu::foreach_addcdiv,
@@ -279,6 +283,26 @@ void composite::foreach_scale_(TensorList self, double factor) {
   write(
       {self}, [&](const Lists& lists) { kScale.on(lists.device())(Context{lists.device()}, lists[0], factor); },
       [&](size_t i) { mul_(self[i], factor); });
+}
+
+void composite::foreach_scale_(TensorList self, const Tensor& factor) {
+  check(is_floating(factor.dtype()) && factor.numel() == 1, Argument{"factor"}, "is {} {} (expected one floating number)",
+        name(factor.dtype()), factor.sizes());
+  if (!self.empty()) dispatch::common_device({self[0], factor});
+  check_alike({self}, 1);
+  const auto each = [&](size_t i) {  // halves have too few bits for a factor
+    mul_(self[i], to(reshape(factor, {}), self[i].dtype() == DType::float64 ? DType::float64 : DType::float32));
+  };
+  if (autograd::active({factor})) {
+    for (const Tensor& tensor : self) autograd::check_inplace(tensor, true);  // before any is written
+    for (size_t i = 0; i < self.size(); ++i) each(i);
+    return;
+  }
+  const bool own = std::none_of(self.begin(), self.end(), [&](const Tensor& x) { return x.storage() == factor.storage(); });
+  const Tensor number = own && factor.dtype() == DType::float64 ? factor : native::copy_as(factor, DType::float64);
+  write(
+      {self}, [&](const Lists& lists) { kScaleBy.on(lists.device())(Context{lists.device()}, lists[0], dispatch::view(number)); },
+      each);
 }
 
 void composite::foreach_addcmul_(TensorList self, TensorList first, TensorList second, double value) {

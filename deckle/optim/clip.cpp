@@ -66,8 +66,7 @@ Tensor clip_gradient_norm_on_device(TensorList parameters, double max_norm) {
           [&] { check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm); });
   const Tensor norm = deckle::norm(gradient_norms(parameters));
   const Tensor factor = where(bitwise_and(isfinite(norm), gt(norm, max_norm)), max_norm / norm, 1.0);
-  const Tensor single = to(factor, DType::float32);  // also of halves, which have too few bits for a factor
-  for (const Tensor& gradient : gradients_of(parameters)) mul_(gradient, gradient.dtype() == DType::float64 ? factor : single);
+  foreach_scale_(gradients_of(parameters), factor);
   return norm;
 }
 

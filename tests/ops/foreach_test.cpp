@@ -105,6 +105,9 @@ TEST(Foreach, WhatIsWrittenInPlaceIsRecordedElementByElement) {
                   [](const Tensor& x, const Tensor& y) { return x * y; });
   expect_recorded([](const Tensors& x, const Tensors&) { foreach_scale_(x, 3); },
                   [](const Tensor& x, const Tensor&) { return x * 3; });
+  const Tensor factor = full({}, 3, DType::float64);
+  expect_recorded([&](const Tensors& x, const Tensors&) { foreach_scale_(x, factor); },
+                  [](const Tensor& x, const Tensor&) { return x * 3; });
   expect_recorded([](const Tensors& x, const Tensors& y) { foreach_addcmul_(x, y, y, 0.5); },
                   [](const Tensor& x, const Tensor& y) { return x + y * y * 0.5; });
   expect_recorded(
@@ -116,6 +119,38 @@ TEST(Foreach, WhatIsWrittenInPlaceIsRecordedElementByElement) {
                   [](const Tensor& x, const Tensor&) { return sqrt(x); });
   expect_recorded([](const Tensors& x, const Tensors&) { foreach_zero_(x); },
                   [](const Tensor& x, const Tensor&) { return x * 0; });
+}
+
+TEST(Foreach, AFactorMayBeATensor) {
+  expect_alike(
+      [](const Tensors& x) {
+        const Tensors self = {clone(x[0]), clone(x[1])};
+        foreach_scale_(self, x[2]);
+        return self;
+      },
+      [](const Tensors& x) {
+        return Tensors{x[0] * x[2], x[1] * x[2]};
+      },
+      {testing::random_tensor({3}), testing::random_tensor({2, 2}), testing::random_tensor({})});
+  for (const DType of_factor : {DType::float64, DType::float32, DType::bfloat16}) {
+    const Tensor factor = full({1}, 0.7, of_factor);
+    Tensors by_tensor, by_number;
+    for (int64_t i = 0; i < 100; ++i) {
+      const DType dtypes[] = {DType::float32, DType::float64, DType::bfloat16, DType::float16};
+      const Tensor x = testing::random_tensor({i % 7, 5}).to(dtypes[i % 4]);
+      by_tensor.push_back(transpose(x.clone(), 0, 1));
+      by_number.push_back(x);
+    }
+    foreach_scale_(by_tensor, factor);
+    foreach_scale_(by_number, factor.item());
+    for (size_t i = 0; i < by_number.size(); ++i) testing::expect_equal(transpose(by_tensor[i], 0, 1), by_number[i]);
+  }
+  const Tensor own = tensor({2.0, 3.0, 5.0});  // the factor is one of the elements
+  foreach_scale_({own}, slice(own, 0, 1, 2));
+  EXPECT_EQ(own.to_vector(), (std::vector<double>{6, 9, 15}));
+  using testing::expect_error;
+  expect_error([&] { foreach_scale_({own}, own); }, "foreach_scale_: factor is float64 [3] (expected one floating number)");
+  expect_error([&] { foreach_scale_({own}, tensor({int64_t{2}})); }, "factor is int64 [1] (expected one floating number)");
 }
 
 TEST(Foreach, ElementsThatShareMemoryGoOneByOne) {

@@ -212,6 +212,10 @@ void foreach_scale(const Context&, List self, double factor) {
   run_lists(step_of([](const auto& steps) { return steps.scale; }, 1), lists, &factor);
 }
 
+void foreach_scale_by(const Context& context, List self, const View& factor) {
+  foreach_scale(context, self, *factor.ptr<double>());
+}
+
 void foreach_addcmul(const Context&, List self, List first, List second, double value) {
   const std::array lists = {self, first, second};
   run_lists(step_of([](const auto& steps) { return steps.addcmul; }, 1), lists, &value);

@@ -157,6 +157,12 @@ __global__ void __launch_bounds__(kThreads) steps(const __grid_constant__ Lists 
   take_step<Step>(lists, numbers);
 }
 
+/// With a number of the device.
+template <class Step>
+__global__ void __launch_bounds__(kThreads) steps_by(const __grid_constant__ Lists lists, const double* number) {
+  take_step<Step>(lists, {{*number}});
+}
+
 template <class Step>
 __device__ void take_step(const Lists& lists, const Numbers& numbers) {
   int tensor = 0;
@@ -230,6 +236,11 @@ void foreach_sgd(const Context& context, List parameters, List gradients, double
 void foreach_add(const Context& context, List self, List other, double alpha) { run<Add>(context, {self, other}, {{alpha}}); }
 void foreach_mul(const Context& context, List self, List other) { run<Mul>(context, {self, other}, {}); }
 void foreach_scale(const Context& context, List self, double factor) { run<Scale>(context, {self}, {{factor}}); }
+void foreach_scale_by(const Context& context, List self, const View& factor) {
+  for_lists<Scale>(context, {self}, [&](const Lists& some, unsigned blocks, cudaStream_t stream) {
+    steps_by<Scale><<<blocks, kThreads, 0, stream>>>(some, factor.ptr<double>());
+  });
+}
 void foreach_addcmul(const Context& context, List self, List first, List second, double value) {
   run<Addcmul>(context, {self, first, second}, {{value}});
 }
