@@ -6,11 +6,15 @@
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
 #include "deckle/core/cuda/mirror.h"
+#include "deckle/core/kept.h"
 #include "deckle/core/ragged_shape.h"
 
 namespace deckle {
 
-RowMap::~RowMap() { cuda::drop_mirrors(this); }
+RowMap::~RowMap() {
+  cuda::drop_mirrors(this);
+  drop_kept(this);
+}
 
 void RowMap::keep_mirrors() const {
   cuda::keep_mirrors(this, {std::as_bytes(shape_.sizes()), std::as_bytes(shape_.offsets()), std::as_bytes(shape_.order())});

@@ -30,35 +30,28 @@ NestedTensor triangle(const NestedTensor& self, int64_t diagonal, bool lower) {
   const bool ragged_columns = regular == 0;
   const int row_dim = ragged_dims - (ragged_columns ? 2 : 1);
   const int64_t width = ragged_columns ? 1 : self.values().size(1), rows = self.values().size(0);
-  const Tensor outside = empty(ragged_columns ? Dims{rows} : Dims{rows, width}, DType::bool_);
-  bool* next = outside.data<bool>();
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t i = self.ragged()->row_map().position(row, row_dim),
-                  first = ragged_columns ? self.ragged()->row_map().position(row, ragged_dims - 1) : 0;
-    for (int64_t j = first; j < first + width; ++j) *next++ = lower ? j - i > diagonal : j - i < diagonal;
-  }
-  return {masked_fill(self.values(), native::upload(outside), false), self.ragged()};
+  const Tensor outside = kept_on_device(self.ragged(), lower ? "tril" : "triu", {diagonal, ragged_columns ? 0 : width}, [&] {
+    const Tensor made = empty(ragged_columns ? Dims{rows} : Dims{rows, width}, DType::bool_);
+    bool* next = made.data<bool>();
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t i = self.ragged()->row_map().position(row, row_dim),
+                    first = ragged_columns ? self.ragged()->row_map().position(row, ragged_dims - 1) : 0;
+      for (int64_t j = first; j < first + width; ++j) *next++ = lower ? j - i > diagonal : j - i < diagonal;
+    }
+    return native::upload(made);
+  });
+  return {masked_fill(self.values(), outside, false), self.ragged()};
 }
 
-}  // namespace
-
-NestedTensor tril(const NestedTensor& self, int64_t diagonal) {
-  if (self.values().dim() > 2 || self.ragged_dims() == 0) return {tril(self.values(), diagonal), self.ragged()};
-  return triangle(self, diagonal, true);
+/// The numbers and the regular sizes.
+Dims key_of(std::initializer_list<int64_t> numbers, const Tensor& values) {
+  Dims key(numbers.begin(), numbers.end());
+  for (const int64_t size : values.sizes().subspan(1)) key.push_back(size);
+  return key;
 }
 
-NestedTensor triu(const NestedTensor& self, int64_t diagonal) {
-  if (self.values().dim() > 2 || self.ragged_dims() == 0) return {triu(self.values(), diagonal), self.ragged()};
-  return triangle(self, diagonal, false);
-}
-
-NestedTensor diagonal(const NestedTensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
-  dim1 = nested::wrap_dim(dim1, self);
-  dim2 = nested::wrap_dim(dim2, self);
-  check(dim1 != dim2, "dim1 and dim2 are both {} (expected different dims)", dim1);
-  if (!self.is_ragged(dim1) && !self.is_ragged(dim2))
-    return {diagonal(self.values(), offset, nested::values_dim(dim1, self), nested::values_dim(dim2, self)), self.ragged()};
-  // An affine index of the elements of each component: all dims of the result are ragged.
+/// An affine index of the diagonal's elements of each component: all dims of the result are ragged.
+nested::Rows diagonal_elements(const NestedTensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
   const int64_t rank = self.dim() - 1, inner = numel_of(self.values().sizes().subspan(1));
   std::vector<int64_t> sizes, strides, first;
   for (int64_t b = 0; b < self.components(); ++b) {
@@ -80,7 +73,30 @@ NestedTensor diagonal(const NestedTensor& self, int64_t offset, int64_t dim1, in
   }
   const Ragged ragged(std::make_shared<const RaggedShape>(std::move(sizes), static_cast<int>(rank) - 1));
   const Tensor index = nested::affine_index(*ragged, first, strides);
-  return {index_select(reshape(self.values(), {self.values().numel()}), 0, index), ragged};
+  return {index, ragged};
+}
+
+}  // namespace
+
+NestedTensor tril(const NestedTensor& self, int64_t diagonal) {
+  if (self.values().dim() > 2 || self.ragged_dims() == 0) return {tril(self.values(), diagonal), self.ragged()};
+  return triangle(self, diagonal, true);
+}
+
+NestedTensor triu(const NestedTensor& self, int64_t diagonal) {
+  if (self.values().dim() > 2 || self.ragged_dims() == 0) return {triu(self.values(), diagonal), self.ragged()};
+  return triangle(self, diagonal, false);
+}
+
+NestedTensor diagonal(const NestedTensor& self, int64_t offset, int64_t dim1, int64_t dim2) {
+  dim1 = nested::wrap_dim(dim1, self);
+  dim2 = nested::wrap_dim(dim2, self);
+  check(dim1 != dim2, "dim1 and dim2 are both {} (expected different dims)", dim1);
+  if (!self.is_ragged(dim1) && !self.is_ragged(dim2))
+    return {diagonal(self.values(), offset, nested::values_dim(dim1, self), nested::values_dim(dim2, self)), self.ragged()};
+  const nested::Rows rows = nested::kept_rows(self.ragged(), "diagonal", key_of({offset, dim1, dim2}, self.values()),
+                                              [&] { return diagonal_elements(self, offset, dim1, dim2); });
+  return {index_select(reshape(self.values(), {self.values().numel()}), 0, rows.index), rows.shape};
 }
 
 NestedTensor movedim(const NestedTensor& self, IntSpan source, IntSpan destination) {
@@ -100,18 +116,22 @@ NestedTensor repeat(const NestedTensor& self, IntSpan repeats) {
   for (int dim = 0; dim < ragged_dims; ++dim) {
     const int64_t times = repeats[static_cast<size_t>(dim) + 1];
     if (times == 1) continue;
-    result = nested::take(result, nested::rows_at(result.ragged(), dim, [&](int64_t b, std::vector<int64_t>& positions) {
-                            const int64_t count = numel_of({times, self.ragged()->size(b, dim)});
-                            positions.reserve(positions.size() + static_cast<size_t>(count));
-                            for (int64_t i = 0; i < count; ++i) positions.push_back(i % self.ragged()->size(b, dim));
-                          }));
+    const auto again = [&](int64_t b, std::vector<int64_t>& positions) {
+      const int64_t count = numel_of({times, self.ragged()->size(b, dim)});
+      positions.reserve(positions.size() + static_cast<size_t>(count));
+      for (int64_t i = 0; i < count; ++i) positions.push_back(i % self.ragged()->size(b, dim));
+    };
+    result = nested::take(result, nested::kept_rows(result.ragged(), "repeat", {dim, times},
+                                                    [&] { return nested::rows_at(result.ragged(), dim, again); }));
   }
   if (repeats[0] == 1) return result;
-  std::vector<int64_t> components;
-  const int64_t count = numel_of({repeats[0], self.components()});
-  components.reserve(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) components.push_back(i % self.components());
-  return nested::take(result, nested::rows_of_components(result.ragged(), components));
+  return nested::take(result, nested::kept_rows(result.ragged(), "repeated batch", {repeats[0]}, [&] {
+                        std::vector<int64_t> components;
+                        const int64_t count = numel_of({repeats[0], self.components()});
+                        components.reserve(static_cast<size_t>(count));
+                        for (int64_t i = 0; i < count; ++i) components.push_back(i % self.components());
+                        return nested::rows_of_components(result.ragged(), components);
+                      }));
 }
 
 NestedTensor repeat_interleave(const NestedTensor& self, int64_t repeats, int64_t dim) {
@@ -120,15 +140,20 @@ NestedTensor repeat_interleave(const NestedTensor& self, int64_t repeats, int64_
     return {repeat_interleave(self.values(), repeats, nested::values_dim(at, self)), self.ragged()};
   if (at == 0 && self.ragged_dims() == 0) return {repeat_interleave(self.values(), repeats, 0), Ragged()};
   if (at == 0) {
-    std::vector<int64_t> components;
-    for (int64_t b = 0; b < self.components(); ++b) components.insert(components.end(), static_cast<size_t>(repeats), b);
-    return nested::take(self, nested::rows_of_components(self.ragged(), components));
+    return nested::take(self, nested::kept_rows(self.ragged(), "interleaved batch", {repeats}, [&] {
+                          std::vector<int64_t> components;
+                          for (int64_t b = 0; b < self.components(); ++b)
+                            components.insert(components.end(), static_cast<size_t>(repeats), b);
+                          return nested::rows_of_components(self.ragged(), components);
+                        }));
   }
   const int along = static_cast<int>(at) - 1;
-  return nested::take(self, nested::rows_at(self.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
-                        for (int64_t i = 0; i < self.ragged()->size(b, along); ++i)
-                          positions.insert(positions.end(), static_cast<size_t>(repeats), i);
-                      }));
+  const auto each = [&](int64_t b, std::vector<int64_t>& positions) {
+    for (int64_t i = 0; i < self.ragged()->size(b, along); ++i)
+      positions.insert(positions.end(), static_cast<size_t>(repeats), i);
+  };
+  return nested::take(self, nested::kept_rows(self.ragged(), "interleave", {along, repeats},
+                                              [&] { return nested::rows_at(self.ragged(), along, each); }));
 }
 
 NestedTensor pad(const NestedTensor& self, IntSpan padding, PadMode mode, const Scalar& value) {
@@ -144,8 +169,10 @@ NestedTensor pad(const NestedTensor& self, IntSpan padding, PadMode mode, const 
         nested::ShapeOf{self}, last);
     if (before == 0 && after == 0) continue;
     const int along = static_cast<int>(dim) - 1;
-    const nested::Rows rows = nested::rows_at(result.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
-      positions = padded_places(self.ragged()->size(b, along), before, after, mode);
+    const nested::Rows rows = nested::kept_rows(result.ragged(), "pad", {along, before, after, static_cast<int64_t>(mode)}, [&] {
+      return nested::rows_at(result.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
+        positions = padded_places(self.ragged()->size(b, along), before, after, mode);
+      });
     });
     result = {index_select_or(result.values(), rows.index, value), rows.shape};
   }

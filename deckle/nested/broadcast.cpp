@@ -5,6 +5,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/factory_device.h"
+#include "deckle/core/kept.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
@@ -54,22 +55,8 @@ Tensor without_kept_dims(const NestedTensor& other, const Lead& lead) {
   return values;
 }
 
-/// The rows of `values`, which are those of `other`, broadcast to the rows of `lead`: as they are where each is for a run of
-/// rows, else written out.
-RepeatedRows repeat_by(const Tensor& values, const NestedTensor& other, const RaggedShape& lead) {
-  std::vector<bool> moves;  // by ragged dim of lead: false where other is broadcast
-  for (int dim = 0; dim < lead.ragged_dims(); ++dim) moves.push_back(!single(other.ragged(), dim));
-  const auto first_repeated = std::find(moves.begin(), moves.end(), false);
-  if (std::find(first_repeated, moves.end(), true) == moves.end()) {  // broadcast along inner dims alone: each row becomes a run
-    const auto outer = static_cast<int>(first_repeated - moves.begin());
-    std::vector<int64_t> runs;
-    for (int64_t b = 0; b < lead.components(); ++b) {
-      int64_t rows = 1, run = 1;
-      for (int dim = 0; dim < lead.ragged_dims(); ++dim) (dim < outer ? rows : run) *= lead.size(b, dim);
-      runs.insert(runs.end(), static_cast<size_t>(rows), run);
-    }
-    return launch::repeat_by(values, Ragged::from_lengths(runs));
-  }
+/// Where each row of `lead` finds its row of `other`, whose positions go along with those dims that move.
+Tensor places_in(const NestedTensor& other, const RaggedShape& lead, const std::vector<bool>& moves) {
   const auto dims = static_cast<size_t>(lead.ragged_dims());
   std::vector<int64_t> first, strides(lead.sizes().size(), 0);
   for (int64_t b = 0; b < lead.components(); ++b) {
@@ -81,8 +68,34 @@ RepeatedRows repeat_by(const Tensor& values, const NestedTensor& other, const Ra
     }
     first.push_back(other.ragged().defined() ? other.ragged()->offset(b) : b);
   }
+  return affine_index(lead, first, strides);
+}
+
+/// The rows of `values`, which are those of `other`, broadcast to the rows of `lead`: as they are where each is for a run of
+/// rows, else written out.
+RepeatedRows repeat_by(const Tensor& values, const NestedTensor& other, const Ragged& ragged) {
+  const RaggedShape& lead = *ragged;
   const OnDevice there(values.device());
-  return index_select(values, 0, affine_index(lead, first, strides));
+  std::vector<bool> moves;  // by ragged dim of lead: false where other is broadcast
+  for (int dim = 0; dim < lead.ragged_dims(); ++dim) moves.push_back(!single(other.ragged(), dim));
+  const auto first_repeated = std::find(moves.begin(), moves.end(), false);
+  if (std::find(first_repeated, moves.end(), true) == moves.end()) {  // broadcast along inner dims alone: each row becomes a run
+    const auto outer = static_cast<int>(first_repeated - moves.begin());
+    return launch::repeat_by(values, kept_on_device(ragged, "runs", {outer}, [&] {
+                               std::vector<int64_t> runs;
+                               for (int64_t b = 0; b < lead.components(); ++b) {
+                                 int64_t rows = 1, run = 1;
+                                 for (int dim = 0; dim < lead.ragged_dims(); ++dim)
+                                   (dim < outer ? rows : run) *= lead.size(b, dim);
+                                 runs.insert(runs.end(), static_cast<size_t>(rows), run);
+                               }
+                               return Ragged::from_lengths(runs);
+                             }));
+  }
+  return index_select(values, 0,
+                      kept_on_device(
+                          ragged, "beside", Dims(moves.begin(), moves.end()), [&] { return places_in(other, lead, moves); },
+                          std::span(&other.ragged(), 1)));
 }
 
 }  // namespace
@@ -104,11 +117,17 @@ Lead leading(std::initializer_list<const NestedTensor*> operands) {
     });
     from.push_back(many == operands.end() ? most->ragged() : (*many)->ragged());
   }
-  std::vector<int64_t> sizes;
-  for (int64_t b = 0; b < most->components(); ++b) {
-    for (size_t dim = 0; dim < from.size(); ++dim) sizes.push_back(from[dim]->size(b, static_cast<int>(dim)));
-  }
-  const Ragged together(std::make_shared<const RaggedShape>(std::move(sizes), most->ragged_dims()));
+  const OnDevice there(most->values().device());
+  const Ragged together = kept_shape(
+      most->ragged(), "together", {},
+      [&] {
+        std::vector<int64_t> sizes;
+        for (int64_t b = 0; b < most->components(); ++b) {
+          for (size_t dim = 0; dim < from.size(); ++dim) sizes.push_back(from[dim]->size(b, static_cast<int>(dim)));
+        }
+        return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), most->ragged_dims()));
+      },
+      from);
   return {*most, together == most->ragged() ? most->ragged() : together};
 }
 
@@ -117,7 +136,7 @@ RepeatedRows beside(const NestedTensor& other, const Lead& lead) {
   if (rows.values.dim() == 0) return rows;  // one number
   if (!(other.ragged() == lead.ragged())) {
     require_fitting(other, lead);
-    rows = repeat_by(without_kept_dims(other, lead), other, *lead.ragged());
+    rows = repeat_by(without_kept_dims(other, lead), other, lead.ragged());
   }
   for (int64_t missing = lead.values_dims() - rows.values.dim(); missing > 0; --missing) rows.values = unsqueeze(rows.values, 1);
   return rows;

@@ -54,14 +54,19 @@ void Groups::fold_regular_dims() {
     }
   }
   if (sizes.size() == order.size()) return;
-  if (!ragged_->order().empty()) values_ = index_select(values_, 0, index_tensor(ragged_->order()));
+  if (!ragged_->order().empty()) {
+    const Tensor order_of_rows = kept_on_device(ragged_, "order", {}, [&] { return index_tensor(ragged_->order()); });
+    values_ = index_select(values_, 0, order_of_rows);
+  }
   sizes[0] = values_.size(0) * folded;
   values_ = reshape(std::is_sorted(order.begin(), order.end()) ? values_ : permute(values_, order), sizes);
-  std::vector<int64_t> lengths;
-  for (int64_t group = 0; group < ragged_->components(); ++group) {
-    lengths.push_back((ragged_->offset(group + 1) - ragged_->offset(group)) * folded);
-  }
-  ragged_ = Ragged::from_lengths(lengths);
+  ragged_ = kept_on_device(ragged_, "folded", {folded}, [&] {
+    std::vector<int64_t> lengths;
+    for (int64_t group = 0; group < ragged_->components(); ++group) {
+      lengths.push_back((ragged_->offset(group + 1) - ragged_->offset(group)) * folded);
+    }
+    return Ragged::from_lengths(lengths);
+  });
 }
 
 NestedTensor Groups::reduce(const Tensor& rows, bool keepdim) const {
@@ -91,11 +96,16 @@ NestedTensor Groups::reduce(const Tensor& rows, bool keepdim) const {
   }
   const Tensor values = reshape(rows, sizes);
   if (!ragged_left) return {values, Ragged()};
-  std::vector<int64_t> lengths;
-  for (int64_t b = 0; b < shape.components(); ++b) {
-    for (const int dim : left) lengths.push_back(over_[static_cast<size_t>(dim) + 1] ? 1 : shape.size(b, dim));
-  }
-  return {values, Ragged(std::make_shared<const RaggedShape>(std::move(lengths), static_cast<int>(left.size())))};
+  Dims key(left.begin(), left.end());
+  for (const int dim : left) key.push_back(over_[static_cast<size_t>(dim) + 1] ? 1 : 0);
+  const Ragged reduced = kept_on_device(x_.ragged(), "reduced", key, [&] {
+    std::vector<int64_t> lengths;
+    for (int64_t b = 0; b < shape.components(); ++b) {
+      for (const int dim : left) lengths.push_back(over_[static_cast<size_t>(dim) + 1] ? 1 : shape.size(b, dim));
+    }
+    return Ragged(std::make_shared<const RaggedShape>(std::move(lengths), static_cast<int>(left.size())));
+  });
+  return {values, reduced};
 }
 
 Tensor Groups::positions(const Tensor& rows) const {
@@ -106,10 +116,13 @@ Tensor Groups::positions(const Tensor& rows) const {
     return over == 0 ? components[static_cast<size_t>(row)] : map.position(row, over - 1);
   };
   if (!rows.device().is_cpu()) {  // which the host need not wait for: it tells the positions of all rows
-    std::vector<int64_t> of_rows(components.size());
-    for (size_t row = 0; row < of_rows.size(); ++row) of_rows[row] = position(static_cast<int64_t>(row));
     const OnDevice there(rows.device());
-    return reshape(index_select_or(index_tensor(of_rows), reshape(rows, {rows.numel()}), -1.0), rows.sizes());
+    const Tensor of_all = kept_on_device(x_.ragged(), "positions", {over}, [&] {
+      std::vector<int64_t> of_rows(components.size());
+      for (size_t row = 0; row < of_rows.size(); ++row) of_rows[row] = position(static_cast<int64_t>(row));
+      return index_tensor(of_rows);
+    });
+    return reshape(index_select_or(of_all, reshape(rows, {rows.numel()}), -1.0), rows.sizes());
   }
   const Tensor here = native::contiguous(rows), result = empty(rows.sizes(), DType::int64);
   const int64_t* const from = here.data<int64_t>();

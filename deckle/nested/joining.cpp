@@ -51,21 +51,33 @@ void require_same_ragged(const std::vector<NestedTensor>& tensors) {
     nested::require_same_ragged(tensors[0], tensors[i], "tensor 0", fmt::format("tensor {}", i));
 }
 
+/// The shapes behind the first, on which what is kept of that depends.
+std::vector<Ragged> others_of(const std::vector<NestedTensor>& tensors) {
+  std::vector<Ragged> others;
+  if (factory_device().is_cpu()) return others;
+  for (size_t i = 1; i < tensors.size(); ++i) others.push_back(tensors[i].ragged());
+  return others;
+}
+
 NestedTensor cat_components(const std::vector<NestedTensor>& tensors) {
   const Tensor values = cat(all_values(tensors), 0);
   if (!tensors[0].ragged().defined()) return {values, Ragged()};
-  std::vector<int64_t> sizes;
-  for (const NestedTensor& tensor : tensors)
-    sizes.insert(sizes.end(), tensor.ragged()->sizes().begin(), tensor.ragged()->sizes().end());
-  return {values, Ragged(std::make_shared<const RaggedShape>(std::move(sizes), tensors[0].ragged_dims()))};
+  const OnDeviceOf there(tensors);
+  const Ragged together = kept_shape(
+      tensors[0].ragged(), "batches", {},
+      [&] {
+        std::vector<int64_t> sizes;
+        for (const NestedTensor& tensor : tensors)
+          sizes.insert(sizes.end(), tensor.ragged()->sizes().begin(), tensor.ragged()->sizes().end());
+        return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), tensors[0].ragged_dims()));
+      },
+      others_of(tensors));
+  return {values, together};
 }
 
-/// Component b of the result is the components b of all tensors, joined along one ragged dim.
-NestedTensor cat_positions(const std::vector<NestedTensor>& tensors, int ragged_dim) {
+/// The rows of all tensors, one after the other, that make the components b of all joined along one ragged dim.
+Rows joined_rows(const std::vector<NestedTensor>& tensors, int ragged_dim) {
   const RaggedShape& like = *tensors[0].ragged();
-  std::vector<Tensor> values = all_values(tensors);
-  const DType dtype = result_type(values);
-  for (Tensor& one : values) one = to(one, dtype);
   std::vector<int64_t> sizes(like.sizes().begin(), like.sizes().end());
   for (size_t i = 1; i < tensors.size(); ++i) {
     const RaggedShape& shape = *tensors[i].ragged();
@@ -101,7 +113,18 @@ NestedTensor cat_positions(const std::vector<NestedTensor>& tensors, int ragged_
           tensor.ragged()->size(b, ragged_dim) * strides[static_cast<size_t>(b * like.ragged_dims() + ragged_dim)];
     }
   }
-  return {concatenate_rows(values, nested::index_tensor(rows), row_counts(values)), joined};
+  return {nested::index_tensor(rows), joined};
+}
+
+/// Component b of the result is the components b of all tensors, joined along one ragged dim.
+NestedTensor cat_positions(const std::vector<NestedTensor>& tensors, int ragged_dim) {
+  std::vector<Tensor> values = all_values(tensors);
+  const DType dtype = result_type(values);
+  for (Tensor& one : values) one = to(one, dtype);
+  const OnDeviceOf there(tensors);
+  const Rows rows = kept_rows(
+      tensors[0].ragged(), "joined", {ragged_dim}, [&] { return joined_rows(tensors, ragged_dim); }, others_of(tensors));
+  return {concatenate_rows(values, rows.index, row_counts(values)), rows.shape};
 }
 
 }  // namespace

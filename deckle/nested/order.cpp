@@ -22,15 +22,20 @@ NestedTensor flip(const NestedTensor& self, IntSpan dims) {
     if (nested::is_regular(at, self)) {
       result = {flip(result.values(), {nested::values_dim(at, self)}), result.ragged()};
     } else if (at == 0) {
-      std::vector<int64_t> components(static_cast<size_t>(self.components()));
-      std::iota(components.rbegin(), components.rend(), 0);
-      result = nested::take(result, nested::rows_of_components(result.ragged(), components));
+      result = nested::take(result, nested::kept_rows(result.ragged(), "flipped batch", {}, [&] {
+                              std::vector<int64_t> components(static_cast<size_t>(self.components()));
+                              std::iota(components.rbegin(), components.rend(), 0);
+                              return nested::rows_of_components(result.ragged(), components);
+                            }));
     } else {
       const RaggedShape& shape = *result.ragged();
       const int along = static_cast<int>(at) - 1;
-      result = nested::take(result, nested::rows_at(result.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
-                              for (int64_t i = shape.size(b, along); i-- > 0;) positions.push_back(i);
-                            }));
+      const auto backwards = [&](int64_t b, std::vector<int64_t>& positions) {
+        for (int64_t i = shape.size(b, along); i-- > 0;) positions.push_back(i);
+      };
+      const Tensor index = kept_on_device(result.ragged(), "flip", {along},
+                                          [&] { return nested::rows_at(result.ragged(), along, backwards).index; });
+      result = {index_select_or(result.values(), index), result.ragged()};
     }
   }
   return result;
@@ -47,19 +52,23 @@ std::tuple<NestedTensor, NestedTensor> topk_of_positions(const NestedTensor& sel
   const nested::Groups positions(self, {0});
   const Tensor rows = segment_argsort(positions.values().detach(), positions.ragged(), largest);
   const RaggedShape& reached = *positions.ragged();  // by how many components; non-increasing
-  const auto order = reached.order();                // empty: the rows of a position are contiguous
-  std::vector<int64_t> index, lengths;
-  for (int64_t i = 0; i < std::min(k, self.components()); ++i) {
-    int64_t length = 0;
-    for (; length < reached.components() && reached.size(length) > i; ++length) {
-      const int64_t place = reached.offsets()[static_cast<size_t>(length)] + i;
-      index.push_back(order.empty() ? place : order[static_cast<size_t>(place)]);
+  const int64_t ranks = std::min(k, self.components());
+  const nested::Rows first = nested::kept_rows(positions.ragged(), "topk", {ranks}, [&]() -> nested::Rows {
+    const auto order = reached.order();  // empty: the rows of a position are contiguous
+    std::vector<int64_t> index, lengths;
+    for (int64_t i = 0; i < ranks; ++i) {
+      int64_t length = 0;
+      for (; length < reached.components() && reached.size(length) > i; ++length) {
+        const int64_t place = reached.offsets()[static_cast<size_t>(length)] + i;
+        index.push_back(order.empty() ? place : order[static_cast<size_t>(place)]);
+      }
+      lengths.push_back(length);
     }
-    lengths.push_back(length);
-  }
-  const Tensor chosen = index_select(rows, 0, nested::index_tensor(index));
-  return {NestedTensor::from_lengths(segment_take(positions.values(), chosen), lengths),
-          NestedTensor::from_lengths(positions.positions(chosen), lengths)};
+    return {nested::index_tensor(index), Ragged::from_lengths(lengths)};
+  });
+  const Tensor chosen = index_select(rows, 0, first.index);
+  return {NestedTensor(segment_take(positions.values(), chosen), first.shape),
+          NestedTensor(positions.positions(chosen), first.shape)};
 }
 
 }  // namespace
@@ -76,8 +85,10 @@ std::tuple<NestedTensor, NestedTensor> topk(const NestedTensor& self, int64_t k,
   const nested::Groups groups(self, {at});
   const Tensor rows = segment_argsort(groups.values().detach(), groups.ragged(), largest);
   const int along = static_cast<int>(at) - 1;
-  const nested::Rows first = nested::rows_at(self.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
-    for (int64_t i = 0; i < std::min(k, self.ragged()->size(b, along)); ++i) positions.push_back(i);
+  const nested::Rows first = nested::kept_rows(self.ragged(), "first", {along, k}, [&] {
+    return nested::rows_at(self.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
+      for (int64_t i = 0; i < std::min(k, self.ragged()->size(b, along)); ++i) positions.push_back(i);
+    });
   });
   const Tensor chosen = index_select_or(rows, first.index);
   return {NestedTensor(segment_take(groups.values(), chosen), first.shape), NestedTensor(groups.positions(chosen), first.shape)};

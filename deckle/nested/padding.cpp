@@ -51,6 +51,13 @@ std::vector<int64_t> padded_rows(const RaggedShape& shape, std::span<const int64
   return shape.row_map().affine(first, strides);
 }
 
+/// What an index depends on beside the shape.
+Dims key_of(std::span<const int64_t> sizes, PadSide side) {
+  Dims key(sizes);
+  key.push_back(static_cast<int64_t>(side));
+  return key;
+}
+
 Dims with_rows(std::span<const int64_t> leading, const Tensor& values) {
   Dims sizes(leading);
   for (const int64_t size : values.sizes().subspan(1)) sizes.push_back(size);
@@ -68,22 +75,29 @@ std::vector<int64_t> batch_of(const NestedTensor& x, const PadOptions& options) 
 Tensor to_padded(const NestedTensor& x, const PadOptions& options) {
   return call_as("to_padded", {{"x", x}}, [&] {
     const std::vector<int64_t> batch = batch_of(x, options);
-    std::vector<int64_t> rows(static_cast<size_t>(numel_of(batch)), -1);
-    int64_t row = 0;
-    for (const int64_t padded : padded_rows(*x.ragged(), std::span(batch).subspan(1), options.side))
-      rows[static_cast<size_t>(padded)] = row++;
     const nested::OnDeviceOf there(x);
-    return view(index_select_or(x.values(), nested::index_tensor(rows), options.value), with_rows(batch, x.values()));
+    const Tensor index = kept_on_device(x.ragged(), "padded", key_of(batch, options.side), [&] {
+      std::vector<int64_t> rows(static_cast<size_t>(numel_of(batch)), -1);
+      int64_t row = 0;
+      for (const int64_t padded : padded_rows(*x.ragged(), std::span(batch).subspan(1), options.side))
+        rows[static_cast<size_t>(padded)] = row++;
+      return nested::index_tensor(rows);
+    });
+    return view(index_select_or(x.values(), index, options.value), with_rows(batch, x.values()));
   });
 }
 
 Tensor padding_mask(const NestedTensor& x, const PadOptions& options) {
   return call_as("padding_mask", {{"x", x}}, [&] {
     const std::vector<int64_t> batch = batch_of(x, options);
-    const Tensor mask = zeros_raw(batch, DType::bool_, {});
-    for (const int64_t padded : padded_rows(*x.ragged(), std::span(batch).subspan(1), options.side))
-      mask.data<bool>()[padded] = true;
-    return native::move_to(mask, x.values().device());
+    const nested::OnDeviceOf there(x);
+    const Tensor made = kept_on_device(x.ragged(), "padding mask", key_of(batch, options.side), [&] {
+      const Tensor mask = zeros_raw(batch, DType::bool_, {});
+      for (const int64_t padded : padded_rows(*x.ragged(), std::span(batch).subspan(1), options.side))
+        mask.data<bool>()[padded] = true;
+      return native::upload(mask);
+    });
+    return made.device().is_cpu() ? made : clone(made);  // the caller may write into it
   });
 }
 
@@ -102,8 +116,10 @@ NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side
       }
     }
     const OnDevice there(padded.device());
-    const std::vector<int64_t> rows = padded_rows(*shape, padded.sizes().subspan(1, static_cast<size_t>(ragged_dims)), side);
-    return {index_select_or(flatten(padded, 0, ragged_dims), nested::index_tensor(rows)), shape};
+    const IntSpan sizes = padded.sizes().subspan(1, static_cast<size_t>(ragged_dims));
+    const Tensor index = kept_on_device(shape, "of padded", key_of(sizes, side),
+                                        [&] { return nested::index_tensor(padded_rows(*shape, sizes, side)); });
+    return {index_select_or(flatten(padded, 0, ragged_dims), index), shape};
   });
 }
 

@@ -64,25 +64,29 @@ NestedTensor take(const NestedTensor& x, const Rows& rows) { return {index_selec
 Ragged without_ragged_dim(const Ragged& ragged, int ragged_dim) {
   const RaggedShape& shape = *ragged;
   if (shape.ragged_dims() == 1) return {};
-  std::vector<int64_t> sizes;
-  for (int64_t b = 0; b < shape.components(); ++b) {
-    for (int dim = 0; dim < shape.ragged_dims(); ++dim) {
-      if (dim != ragged_dim) sizes.push_back(shape.size(b, dim));
+  return kept_shape(ragged, "without a dim", {ragged_dim}, [&] {
+    std::vector<int64_t> sizes;
+    for (int64_t b = 0; b < shape.components(); ++b) {
+      for (int dim = 0; dim < shape.ragged_dims(); ++dim) {
+        if (dim != ragged_dim) sizes.push_back(shape.size(b, dim));
+      }
     }
-  }
-  return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims() - 1));
+    return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims() - 1));
+  });
 }
 
 Ragged with_ragged_dim(const Ragged& ragged, int ragged_dim) {
-  const RaggedShape& shape = *ragged;
-  std::vector<int64_t> sizes;
-  for (int64_t b = 0; b < shape.components(); ++b) {
-    for (int dim = 0; dim <= shape.ragged_dims(); ++dim) {
-      if (dim == ragged_dim) sizes.push_back(1);
-      if (dim < shape.ragged_dims()) sizes.push_back(shape.size(b, dim));
+  return kept_shape(ragged, "with a dim", {ragged_dim}, [&] {
+    const RaggedShape& shape = *ragged;
+    std::vector<int64_t> sizes;
+    for (int64_t b = 0; b < shape.components(); ++b) {
+      for (int dim = 0; dim <= shape.ragged_dims(); ++dim) {
+        if (dim == ragged_dim) sizes.push_back(1);
+        if (dim < shape.ragged_dims()) sizes.push_back(shape.size(b, dim));
+      }
     }
-  }
-  return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims() + 1));
+    return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims() + 1));
+  });
 }
 
 std::vector<int64_t> to_indices(const Tensor& index, const char* what) {

@@ -65,8 +65,11 @@ std::pair<int64_t, int64_t> swapped_runs(std::span<const int64_t> order) {
   return {first, count};
 }
 
-/// Swaps the dims [0, first) and [first, count) of each component: the transpose of a matrix.
-Tensor swap_runs(const NestedTensor& x, int64_t first, int64_t count) {
+/// Each component as a matrix of the dims [0, first) and [first, count), and its transpose.
+struct Matrices {
+  Ragged sizes, transposed;
+};
+Matrices matrices_of(const NestedTensor& x, int64_t first, int64_t count) {
   std::vector<int64_t> sizes, transposed;
   for (int64_t b = 0; b < x.components(); ++b) {
     const std::vector<int64_t> own = component_sizes(x, b);
@@ -75,45 +78,61 @@ Tensor swap_runs(const NestedTensor& x, int64_t first, int64_t count) {
     sizes.insert(sizes.end(), {rows, cols});
     transposed.insert(transposed.end(), {cols, rows});
   }
-  return grouped_transpose(x.values(), Ragged(std::make_shared<const RaggedShape>(std::move(sizes), 2)),
-                           Ragged(std::make_shared<const RaggedShape>(std::move(transposed), 2)));
+  return {std::make_shared<const RaggedShape>(std::move(sizes), 2),
+          std::make_shared<const RaggedShape>(std::move(transposed), 2)};
 }
 
-/// `order` permutes the dims of a component (0: its first ragged dim) and moves a ragged one.
+/// A permutation of the dims of a component (0: its first ragged dim) that moves a ragged one.
+struct Permutation {
+  std::span<const int64_t> order;
+  int64_t lead;          // dims that move
+  int64_t ragged_after;  // dims that are ragged afterwards
+  int64_t inner;         // elements of a row that move, each a block of the dims that stay, which may be empty
+};
+
+/// The permuted shape and, unless components are transposed as matrices, the index of what moves.
+Rows permuted_rows(const NestedTensor& x, const Permutation& to, bool matrices) {
+  std::vector<int64_t> ragged_sizes, first, moved_sizes, moved_strides;
+  for (int64_t b = 0; b < x.components(); ++b) {
+    const std::vector<int64_t> sizes = component_sizes(x, b);
+    std::vector<int64_t> strides(static_cast<size_t>(to.lead), 1);
+    for (int64_t dim = to.lead - 2; dim >= 0; --dim)
+      strides[static_cast<size_t>(dim)] = strides[static_cast<size_t>(dim) + 1] * sizes[static_cast<size_t>(dim) + 1];
+    for (int64_t dim = 0; dim < to.lead; ++dim) {
+      const auto from = static_cast<size_t>(to.order[static_cast<size_t>(dim)]);
+      moved_sizes.push_back(sizes[from]);
+      moved_strides.push_back(strides[from]);
+      if (dim < to.ragged_after) ragged_sizes.push_back(sizes[from]);
+    }
+    first.push_back(x.ragged()->offset(b) * to.inner);
+  }
+  const Ragged ragged(std::make_shared<const RaggedShape>(std::move(ragged_sizes), static_cast<int>(to.ragged_after)));
+  if (matrices) return {Tensor(), ragged};
+  const RaggedShape moved(std::move(moved_sizes), static_cast<int>(to.lead));
+  return {affine_index(moved, first, moved_strides), ragged};
+}
+
 NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> order) {
   const auto rank = static_cast<int64_t>(order.size()), ragged_dims = static_cast<int64_t>(x.ragged_dims());
-  int64_t lead = rank, ragged_after = 0;  // dims that move; dims that are ragged afterwards
+  int64_t lead = rank, ragged_after = 0;
   while (lead > ragged_dims && order[static_cast<size_t>(lead) - 1] == lead - 1) --lead;
   for (int64_t dim = 0; dim < rank; ++dim) {
     if (order[static_cast<size_t>(dim)] < ragged_dims) ragged_after = dim + 1;
   }
   const auto [swap_at, swapped] = swapped_runs(order);
   const bool matrices = swapped >= ragged_dims && swapped > 0;  // then the rest are regular blocks
-  // Elements of a row that move, each a block of the dims that stay, which may be empty.
-  const int64_t inner = numel_of(x.values().sizes().subspan(1, static_cast<size_t>(lead - ragged_dims)));
-  std::vector<int64_t> ragged_sizes, first, moved_sizes, moved_strides;
-  for (int64_t b = 0; b < x.components(); ++b) {
-    const std::vector<int64_t> sizes = component_sizes(x, b);
-    std::vector<int64_t> strides(static_cast<size_t>(lead), 1);
-    for (int64_t dim = lead - 2; dim >= 0; --dim)
-      strides[static_cast<size_t>(dim)] = strides[static_cast<size_t>(dim) + 1] * sizes[static_cast<size_t>(dim) + 1];
-    for (int64_t dim = 0; dim < lead; ++dim) {
-      const auto from = static_cast<size_t>(order[static_cast<size_t>(dim)]);
-      moved_sizes.push_back(sizes[from]);
-      moved_strides.push_back(strides[from]);
-      if (dim < ragged_after) ragged_sizes.push_back(sizes[from]);
-    }
-    first.push_back(x.ragged()->offset(b) * inner);
-  }
-  const Ragged ragged(std::make_shared<const RaggedShape>(std::move(ragged_sizes), static_cast<int>(ragged_after)));
-  Dims flat = {x.values().size(0) * inner}, sizes = {ragged->rows()};
+  const Permutation to{order, lead, ragged_after,
+                       numel_of(x.values().sizes().subspan(1, static_cast<size_t>(lead - ragged_dims)))};
+  Dims key(order);  // with the regular sizes: what the rows depend on
+  for (const int64_t size : x.values().sizes().subspan(1)) key.push_back(size);
+  const Rows rows = kept_rows(x.ragged(), "permuted", key, [&] { return permuted_rows(x, to, matrices); });
+  Dims flat = {x.values().size(0) * to.inner}, sizes = {rows.shape->rows()};
   for (int64_t dim = ragged_after; dim < rank; ++dim)
     sizes.push_back(x.values().size(order[static_cast<size_t>(dim)] - ragged_dims + 1));
   for (int64_t dim = lead; dim < rank; ++dim) flat.push_back(x.values().size(dim - ragged_dims + 1));
-  if (matrices) return {view(swap_runs(x, swap_at, swapped), sizes), ragged};
-  const RaggedShape moved(std::move(moved_sizes), static_cast<int>(lead));
-  const Tensor index = affine_index(moved, first, moved_strides);
-  return {reshape(index_select_or(reshape(x.values(), flat), index), sizes), ragged};
+  if (!matrices) return {reshape(index_select_or(reshape(x.values(), flat), rows.index), sizes), rows.shape};
+  const Matrices each = kept_on_device(x.ragged(), "matrices", key, [&] { return matrices_of(x, swap_at, swapped); });
+  return {view(grouped_transpose(x.values(), each.sizes, each.transposed), sizes), rows.shape};
 }
 
 }  // namespace
@@ -152,21 +171,23 @@ NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_di
   // The ragged dims from `first` on, and the regular ones up to `last`, become one.
   const int64_t regular = std::max<int64_t>(0, last - ragged_dims), merged_ragged = std::min(last, ragged_dims);
   const int64_t width = numel_of(self.values().sizes().subspan(1, static_cast<size_t>(regular)));
-  std::vector<int64_t> sizes;
-  for (int64_t b = 0; b < self.components(); ++b) {
-    int64_t merged = width;
-    for (int64_t dim = 1; dim <= ragged_dims; ++dim) {
-      const int64_t size = self.ragged()->size(b, static_cast<int>(dim) - 1);
-      if (dim < first || dim > merged_ragged)
-        sizes.push_back(size);
-      else
-        merged *= size;
-      if (dim == merged_ragged) sizes.push_back(merged);
+  const Ragged flat = kept_shape(self.ragged(), "flat", {first, merged_ragged, width}, [&] {
+    std::vector<int64_t> sizes;
+    for (int64_t b = 0; b < self.components(); ++b) {
+      int64_t merged = width;
+      for (int64_t dim = 1; dim <= ragged_dims; ++dim) {
+        const int64_t size = self.ragged()->size(b, static_cast<int>(dim) - 1);
+        if (dim < first || dim > merged_ragged)
+          sizes.push_back(size);
+        else
+          merged *= size;
+        if (dim == merged_ragged) sizes.push_back(merged);
+      }
     }
-  }
-  const int dims = static_cast<int>(ragged_dims - (merged_ragged - first));
-  const Tensor values = regular == 0 ? self.values() : flatten(self.values(), 0, regular);
-  return {values, Ragged(std::make_shared<const RaggedShape>(std::move(sizes), dims))};
+    const int dims = static_cast<int>(ragged_dims - (merged_ragged - first));
+    return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), dims));
+  });
+  return {regular == 0 ? self.values() : flatten(self.values(), 0, regular), flat};
 }
 
 NestedTensor permute(const NestedTensor& self, IntSpan dims) {

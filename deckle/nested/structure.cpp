@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "deckle/base/check.h"
@@ -17,6 +18,8 @@
 namespace deckle {
 namespace {
 
+using nested::kept_rows;
+using nested::Rows;
 using nested::rows_at;
 using nested::take;
 
@@ -40,7 +43,9 @@ void append_range(std::vector<int64_t>& positions, int64_t start, int64_t end, i
 /// A bound as in Python: counted from the end if negative, at most `length`.
 int64_t bound(int64_t value, int64_t length) { return std::clamp<int64_t>(value < 0 ? value + length : value, 0, length); }
 
-NestedTensor select_positions(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& index) {
+// The rows of a part of each component. Where one number serves all components they are kept (kept_rows).
+
+Rows selected(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& index) {
   const auto position = [&](int64_t b) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim)), at = index(b);
     check(at >= -length && at < length, "position {} is out of range for dim {} of component {}, of length {} (expected {})", at,
@@ -50,34 +55,33 @@ NestedTensor select_positions(const NestedTensor& self, int64_t dim, const std::
   if (self.ragged_dims() == 1) {  // one row of each component: dense
     std::vector<int64_t> rows(self.ragged()->offsets().begin(), self.ragged()->offsets().end() - 1);
     for (int64_t b = 0; b < self.components(); ++b) rows[static_cast<size_t>(b)] += position(b);
-    return {index_select_or(self.values(), nested::index_tensor(rows)), Ragged()};
+    return {nested::index_tensor(rows), Ragged()};
   }
-  const nested::Rows rows = rows_at(self.ragged(), ragged_dim(dim),
-                                    [&](int64_t b, std::vector<int64_t>& positions) { positions.push_back(position(b)); });
-  return {take(self, rows).values(), nested::without_ragged_dim(rows.shape, ragged_dim(dim))};
+  const Rows rows = rows_at(self.ragged(), ragged_dim(dim),
+                            [&](int64_t b, std::vector<int64_t>& positions) { positions.push_back(position(b)); });
+  return {rows.index, nested::without_ragged_dim(rows.shape, ragged_dim(dim))};
 }
 
-NestedTensor narrow_positions(const NestedTensor& self, int64_t dim,
-                              const std::function<std::pair<int64_t, int64_t>(int64_t)>& range) {
-  return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
-                const int64_t length = self.ragged()->size(b, ragged_dim(dim));
-                auto [start, count] = range(b);
-                const int64_t first = start < 0 ? start + length : start;
-                check(first >= 0 && first <= length && count >= 0 && count <= length - first,
-                      "{} positions from {} on are more than dim {} of component {} has, of length {} (expected no more)", count,
-                      start, dim, b, length);
-                append_range(positions, first, first + count);
-              }));
+Rows narrowed(const NestedTensor& self, int64_t dim, const std::function<std::pair<int64_t, int64_t>(int64_t)>& range) {
+  return rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+    auto [start, count] = range(b);
+    const int64_t first = start < 0 ? start + length : start;
+    check(first >= 0 && first <= length && count >= 0 && count <= length - first,
+          "{} positions from {} on are more than dim {} of component {} has, of length {} (expected no more)", count, start, dim,
+          b, length);
+    append_range(positions, first, first + count);
+  });
 }
 
-NestedTensor slice_positions(const NestedTensor& self, int64_t dim, int64_t step,
-                             const std::function<std::pair<int64_t, int64_t>(int64_t)>& bounds) {
+Rows sliced(const NestedTensor& self, int64_t dim, int64_t step,
+            const std::function<std::pair<int64_t, int64_t>(int64_t)>& bounds) {
   check(step >= 1, Argument{"step"}, "is {} (expected 1 or more)", step);
-  return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
-                const int64_t length = self.ragged()->size(b, ragged_dim(dim));
-                const auto [start, end] = bounds(b);
-                append_range(positions, bound(start, length), bound(end, length), step);
-              }));
+  return rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+    const auto [start, end] = bounds(b);
+    append_range(positions, bound(start, length), bound(end, length), step);
+  });
 }
 
 /// Components [first, last): a view of the values.
@@ -87,13 +91,28 @@ NestedTensor component_range(const NestedTensor& self, int64_t first, int64_t la
   const auto sizes = shape.sizes().subspan(static_cast<size_t>(first * shape.ragged_dims()),
                                            static_cast<size_t>((last - first) * shape.ragged_dims()));
   const auto offsets = shape.offsets();
-  return {slice(self.values(), 0, offsets[static_cast<size_t>(first)], offsets[static_cast<size_t>(last)]),
-          Ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>(sizes.begin(), sizes.end()), shape.ragged_dims()))};
+  const Ragged part = nested::kept_shape(self.ragged(), "component range", {first, last}, [&] {
+    return Ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>(sizes.begin(), sizes.end()), shape.ragged_dims()));
+  });
+  return {slice(self.values(), 0, offsets[static_cast<size_t>(first)], offsets[static_cast<size_t>(last)]), part};
 }
 
 NestedTensor chosen_components(const NestedTensor& self, const std::vector<int64_t>& components) {
   if (!self.ragged().defined()) return {index_select(self.values(), 0, nested::index_tensor(components)), Ragged()};
   return take(self, nested::rows_of_components(self.ragged(), components));
+}
+
+/// Components from `first` to `last` by `step`, then those from 0 to `wrapped`.
+NestedTensor range_of_components(const NestedTensor& self, int64_t first, int64_t last, int64_t step, int64_t wrapped = 0) {
+  const auto components = [&] {
+    std::vector<int64_t> result;
+    append_range(result, first, last, step);
+    append_range(result, 0, wrapped);
+    return result;
+  };
+  if (!self.ragged().defined()) return chosen_components(self, components());
+  return take(self, kept_rows(self.ragged(), "components", {first, last, step, wrapped},
+                              [&] { return nested::rows_of_components(self.ragged(), components()); }));
 }
 
 std::vector<NestedTensor> wrap(const std::vector<Tensor>& pieces, const NestedTensor& self) {
@@ -123,14 +142,18 @@ std::vector<NestedTensor> split_components(const NestedTensor& self, IntSpan siz
   return result;
 }
 
-/// Piece i of component b holds positions [start(b, i), start(b, i + 1)).
-std::vector<NestedTensor> split_positions(const NestedTensor& self, int64_t dim, int64_t pieces,
+/// Piece i of component b holds positions [start(b, i), start(b, i + 1)), which follow from key(i) and the length.
+std::vector<NestedTensor> split_positions(const NestedTensor& self, int64_t dim, int64_t pieces, std::string_view what,
+                                          const std::function<std::pair<int64_t, int64_t>(int64_t)>& key,
                                           const std::function<int64_t(int64_t, int64_t)>& start) {
   std::vector<NestedTensor> result;
   result.reserve(static_cast<size_t>(pieces));  // too many end here, before any is made
   for (int64_t i = 0; i < pieces; ++i) {
-    result.push_back(take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
-                            append_range(positions, start(b, i), start(b, i + 1));
+    const auto [one, other] = key(i);
+    result.push_back(take(self, kept_rows(self.ragged(), what, {dim, one, other}, [&] {
+                            return rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+                              append_range(positions, start(b, i), start(b, i + 1));
+                            });
                           })));
   }
   return result;
@@ -138,22 +161,20 @@ std::vector<NestedTensor> split_positions(const NestedTensor& self, int64_t dim,
 
 int64_t divided_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-NestedTensor roll_positions(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& shift) {
-  return take(self, rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
-                const int64_t length = self.ragged()->size(b, ragged_dim(dim));
-                const int64_t by = length == 0 ? 0 : (shift(b) % length + length) % length;
-                append_range(positions, length - by, length);
-                append_range(positions, 0, length - by);
-              }));
+Rows rolled(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& shift) {
+  return rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+    const int64_t by = length == 0 ? 0 : (shift(b) % length + length) % length;
+    append_range(positions, length - by, length);
+    append_range(positions, 0, length - by);
+  });
 }
 
-NestedTensor shift_positions(const NestedTensor& self, int64_t dim, const Scalar& value,
-                             const std::function<int64_t(int64_t)>& offset) {
-  const nested::Rows rows = rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
+Rows shifted(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& offset) {
+  return rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim)), by = std::clamp(offset(b), -length, length);
     for (int64_t i = 0; i < length; ++i) positions.push_back(i - by >= 0 && i - by < length ? i - by : -1);
   });
-  return {index_select_or(self.values(), rows.index, value), rows.shape};
 }
 
 }  // namespace
@@ -164,7 +185,8 @@ NestedTensor select(const NestedTensor& self, int64_t dim, int64_t index) {
   dim = nested::wrap_dim(dim, self);
   if (dim == 0) return {self[index], Ragged()};
   if (!self.is_ragged(dim)) return {select(self.values(), nested::values_dim(dim, self), index), self.ragged()};
-  return select_positions(self, dim, [&](int64_t) { return index; });
+  return take(self, kept_rows(self.ragged(), "select", {dim, index},
+                              [&] { return selected(self, dim, [&](int64_t) { return index; }); }));
 }
 
 NestedTensor slice(const NestedTensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
@@ -173,12 +195,11 @@ NestedTensor slice(const NestedTensor& self, int64_t dim, int64_t start, int64_t
   if (dim == 0) {
     const int64_t first = bound(start, self.components()), last = std::max(first, bound(end, self.components()));
     if (step == 1) return component_range(self, first, last);
-    std::vector<int64_t> components;
-    append_range(components, first, last, step);
-    return chosen_components(self, components);
+    return range_of_components(self, first, last, step);
   }
   if (!self.is_ragged(dim)) return {slice(self.values(), nested::values_dim(dim, self), start, end, step), self.ragged()};
-  return slice_positions(self, dim, step, [&](int64_t) { return std::pair(start, end); });
+  return take(self, kept_rows(self.ragged(), "slice", {dim, start, end, step},
+                              [&] { return sliced(self, dim, step, [&](int64_t) { return std::pair(start, end); }); }));
 }
 
 NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_t length) {
@@ -190,7 +211,8 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_
     return component_range(self, first, first + length);
   }
   if (!self.is_ragged(dim)) return {narrow(self.values(), nested::values_dim(dim, self), start, length), self.ragged()};
-  return narrow_positions(self, dim, [&](int64_t) { return std::pair(start, length); });
+  return take(self, kept_rows(self.ragged(), "narrow", {dim, start, length},
+                              [&] { return narrowed(self, dim, [&](int64_t) { return std::pair(start, length); }); }));
 }
 
 std::vector<NestedTensor> split_with_sizes(const NestedTensor& self, IntSpan split_sizes, int64_t dim) {
@@ -203,8 +225,10 @@ std::vector<NestedTensor> split_with_sizes(const NestedTensor& self, IntSpan spl
     check(length == starts.back(), "split sizes {} add up to {}, but component {} has length {} in dim {} (expected that length)",
           to_string(split_sizes), starts.back(), b, length, dim);
   }
-  return split_positions(self, dim, static_cast<int64_t>(split_sizes.size()),
-                         [&](int64_t, int64_t i) { return starts[static_cast<size_t>(i)]; });
+  const auto start = [&](int64_t i) { return starts[static_cast<size_t>(i)]; };
+  return split_positions(
+      self, dim, static_cast<int64_t>(split_sizes.size()), "range", [&](int64_t i) { return std::pair(start(i), start(i + 1)); },
+      [&](int64_t, int64_t i) { return start(i); });
 }
 
 std::vector<NestedTensor> split(const NestedTensor& self, int64_t split_size, int64_t dim) {
@@ -218,8 +242,9 @@ std::vector<NestedTensor> split(const NestedTensor& self, int64_t split_size, in
   }
   if (!self.is_ragged(dim)) return wrap(split(self.values(), split_size, nested::values_dim(dim, self)), self);
   const int64_t pieces = std::max<int64_t>(1, divided_up(self.ragged()->max_size(ragged_dim(dim)), split_size));
-  return split_positions(self, dim, pieces,
-                         [&](int64_t b, int64_t i) { return std::min(i * split_size, self.ragged()->size(b, ragged_dim(dim))); });
+  return split_positions(
+      self, dim, pieces, "piece", [&](int64_t i) { return std::pair(split_size, i); },
+      [&](int64_t b, int64_t i) { return std::min(i * split_size, self.ragged()->size(b, ragged_dim(dim))); });
 }
 
 std::vector<NestedTensor> chunk(const NestedTensor& self, int64_t chunks, int64_t dim) {
@@ -227,10 +252,12 @@ std::vector<NestedTensor> chunk(const NestedTensor& self, int64_t chunks, int64_
   check(chunks > 0, Argument{"chunks"}, "is {} (expected 1 or more)", chunks);
   if (dim == 0) return nested::split(self, std::max<int64_t>(1, divided_up(self.components(), chunks)), 0);
   if (!self.is_ragged(dim)) return wrap(chunk(self.values(), chunks, nested::values_dim(dim, self)), self);
-  return split_positions(self, dim, chunks, [&](int64_t b, int64_t i) {
-    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
-    return std::min(i * divided_up(length, chunks), length);
-  });
+  return split_positions(
+      self, dim, chunks, "chunk", [&](int64_t i) { return std::pair(chunks, i); },
+      [&](int64_t b, int64_t i) {
+        const int64_t length = self.ragged()->size(b, ragged_dim(dim));
+        return std::min(i * divided_up(length, chunks), length);
+      });
 }
 
 std::vector<NestedTensor> unbind(const NestedTensor& self, int64_t dim) {
@@ -246,13 +273,12 @@ NestedTensor roll(const NestedTensor& self, int64_t shift, int64_t dim) {
   dim = nested::wrap_dim(dim, self);
   if (dim == 0) {
     const int64_t count = self.components(), by = count == 0 ? 0 : (shift % count + count) % count;
-    std::vector<int64_t> components;
-    append_range(components, count - by, count);
-    append_range(components, 0, count - by);
-    return chosen_components(self, components);
+    return range_of_components(self, count - by, count, 1, count - by);
   }
   if (!self.is_ragged(dim)) return {roll(self.values(), shift, nested::values_dim(dim, self)), self.ragged()};
-  return roll_positions(self, dim, [&](int64_t) { return shift; });
+  const Tensor index = kept_on_device(self.ragged(), "roll", {dim, shift},
+                                      [&] { return rolled(self, dim, [&](int64_t) { return shift; }).index; });
+  return {index_select_or(self.values(), index), self.ragged()};
 }
 
 NestedTensor index_select(const NestedTensor& self, int64_t dim, const Tensor& index) {
@@ -266,53 +292,63 @@ NestedTensor index_select(const NestedTensor& self, int64_t dim, const Tensor& i
 
 NestedTensor select(const NestedTensor& self, IntArg dim, const Tensor& index) {
   return call_as("select", {{"self", self}}, [&]() -> NestedTensor {
+    const nested::OnDeviceOf there(self);
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> wanted = per_component(self, dim, index, "index");
-    return select_positions(self, dim, [&](int64_t b) { return wanted[static_cast<size_t>(b)]; });
+    return take(self, selected(self, dim, [&](int64_t b) { return wanted[static_cast<size_t>(b)]; }));
   });
 }
 
 NestedTensor slice(const NestedTensor& self, IntArg dim, const Tensor& starts, const Tensor& ends, IntArg step) {
   return call_as("slice", {{"self", self}}, [&]() -> NestedTensor {
+    const nested::OnDeviceOf there(self);
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> first = per_component(self, dim, starts, "starts"), last = per_component(self, dim, ends, "ends");
-    return slice_positions(self, dim, step,
-                           [&](int64_t b) { return std::pair(first[static_cast<size_t>(b)], last[static_cast<size_t>(b)]); });
+    return take(self, sliced(self, dim, step,
+                             [&](int64_t b) { return std::pair(first[static_cast<size_t>(b)], last[static_cast<size_t>(b)]); }));
   });
 }
 
 NestedTensor narrow(const NestedTensor& self, IntArg dim, const Tensor& starts, const Tensor& lengths) {
   return call_as("narrow", {{"self", self}}, [&]() -> NestedTensor {
+    const nested::OnDeviceOf there(self);
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> first = per_component(self, dim, starts, "starts"),
                                count = per_component(self, dim, lengths, "lengths");
-    return narrow_positions(self, dim,
-                            [&](int64_t b) { return std::pair(first[static_cast<size_t>(b)], count[static_cast<size_t>(b)]); });
+    return take(self, narrowed(self, dim, [&](int64_t b) {
+                  return std::pair(first[static_cast<size_t>(b)], count[static_cast<size_t>(b)]);
+                }));
   });
 }
 
 NestedTensor roll(const NestedTensor& self, const Tensor& shifts, IntArg dim) {
   return call_as("roll", {{"self", self}}, [&]() -> NestedTensor {
+    const nested::OnDeviceOf there(self);
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> by = per_component(self, dim, shifts, "shifts");
-    return roll_positions(self, dim, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
+    return take(self, rolled(self, dim, [&](int64_t b) { return by[static_cast<size_t>(b)]; }));
   });
 }
 
 NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim, const Scalar& value) {
   return call_as("shift", {{"self", self}}, [&]() -> NestedTensor {
+    const nested::OnDeviceOf there(self);
     dim = nested::wrap_dim(dim, self);
     check(self.is_ragged(dim), "dim {} of shape {} is not ragged (expected a ragged dim; of others pad and narrow the values)",
           dim, nested::ShapeOf{self});
-    return shift_positions(self, dim, value, [&](int64_t) { return offset; });
+    const Tensor index = kept_on_device(self.ragged(), "shift", {dim, offset},
+                                        [&] { return shifted(self, dim, [&](int64_t) { return offset; }).index; });
+    return {index_select_or(self.values(), index, value), self.ragged()};
   });
 }
 
 NestedTensor shift(const NestedTensor& self, const Tensor& offsets, IntArg dim, const Scalar& value) {
   return call_as("shift", {{"self", self}}, [&]() -> NestedTensor {
+    const nested::OnDeviceOf there(self);
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> by = per_component(self, dim, offsets, "offsets");
-    return shift_positions(self, dim, value, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
+    const Rows rows = shifted(self, dim, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
+    return {index_select_or(self.values(), rows.index, value), rows.shape};
   });
 }
 

@@ -71,11 +71,13 @@ NestedTensor pool1d(const NestedTensor& x, int64_t kernel_size, std::optional<in
 Tensor end_rows(const NestedTensor& x, bool last) {
   check(x.ragged_dims() == 1, "shape {} has {} ragged dims (expected one, whose first or last row is taken)", nested::ShapeOf{x},
         x.ragged_dims());
-  std::vector<int64_t> rows;
-  const auto offsets = x.ragged()->offsets();
-  for (size_t b = 0; b + 1 < offsets.size(); ++b)
-    rows.push_back(offsets[b] == offsets[b + 1] ? -1 : last ? offsets[b + 1] - 1 : offsets[b]);
-  return nested::index_tensor(rows);
+  return kept_on_device(x.ragged(), last ? "last rows" : "first rows", {}, [&] {
+    std::vector<int64_t> rows;
+    const auto offsets = x.ragged()->offsets();
+    for (size_t b = 0; b + 1 < offsets.size(); ++b)
+      rows.push_back(offsets[b] == offsets[b + 1] ? -1 : last ? offsets[b + 1] - 1 : offsets[b]);
+    return nested::index_tensor(rows);
+  });
 }
 
 }  // namespace
@@ -115,6 +117,7 @@ NestedTensor interpolate1d(const NestedTensor& input, double scale, Interpolatio
 
 NestedTensor pool(const NestedTensor& x, Pooling pooling) {
   return call_as("pool", {{"x", x}}, [&]() -> NestedTensor {
+    const nested::OnDeviceOf there(x);
     check(x.ragged_dims() > 0, "shape {} has no ragged dim to pool over (expected one)", nested::ShapeOf{x});
     switch (pooling) {
       case Pooling::average:

@@ -7,6 +7,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/factory_device.h"
+#include "deckle/core/kept.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/kernel_row.h"
 #include "deckle/dispatch/view.h"
@@ -70,14 +71,17 @@ Tensor composite::randperm(int64_t n, Generator* generator) {
 
 std::tuple<Tensor, Tensor> composite::segment_median(const Tensor& values, const Ragged& ragged) {
   const Tensor constant = values.detach(), sorted = segment_argsort(constant, ragged);
-  std::vector<int64_t> middle;
-  const auto order = ragged->order();
-  for (int64_t b = 0; b < ragged->components(); ++b) {
-    const int64_t first = ragged->offset(b), count = ragged->offset(b + 1) - first, place = first + (count - 1) / 2;
-    middle.push_back(count == 0 ? -1 : order.empty() ? place : order[static_cast<size_t>(place)]);
-  }
-  const Tensor rows = where(segment_any(isnan(constant), ragged), segment_argmax(constant, ragged),
-                            index_select_or(sorted, tensor(middle), -1.0));
+  const Tensor middle = kept_on_device(ragged, "middle", {}, [&] {
+    std::vector<int64_t> places;
+    const auto order = ragged->order();
+    for (int64_t b = 0; b < ragged->components(); ++b) {
+      const int64_t first = ragged->offset(b), count = ragged->offset(b + 1) - first, place = first + (count - 1) / 2;
+      places.push_back(count == 0 ? -1 : order.empty() ? place : order[static_cast<size_t>(place)]);
+    }
+    return tensor(places);
+  });
+  const Tensor rows =
+      where(segment_any(isnan(constant), ragged), segment_argmax(constant, ragged), index_select_or(sorted, middle, -1.0));
   return {segment_take(values, rows), rows};
 }
 

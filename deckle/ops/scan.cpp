@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "deckle/core/from_data.h"
+#include "deckle/core/kept.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/scan.h"
@@ -11,6 +12,23 @@
 #include "deckle/ops/shapes.h"
 
 namespace deckle {
+namespace {
+
+/// For each row the one `step` rows before it in its component; -1 where there is none.
+Tensor rows_before(const RaggedShape& shape, int64_t step) {
+  const auto order = shape.order();
+  std::vector<int64_t> before(static_cast<size_t>(shape.rows()), -1);
+  for (int64_t b = 0; b < shape.components(); ++b) {
+    for (int64_t i = shape.offset(b) + step; i < shape.offset(b + 1); ++i) {
+      const auto row = [&](int64_t place) { return order.empty() ? place : order[static_cast<size_t>(place)]; };
+      before[static_cast<size_t>(row(i))] = row(i - step);
+    }
+  }
+  return tensor(before);
+}
+
+}  // namespace
+
 Tensor composite::segment_cumprod(const Tensor& values, const Ragged& ragged) {
   shapes::segment_values_shape(values.sizes(), ragged);
   Tensor product = to(values, shapes::sum_dtype(values.dtype()));
@@ -20,15 +38,7 @@ Tensor composite::segment_cumprod(const Tensor& values, const Ragged& ragged) {
   column[0] = ragged->rows();
   // After step s each row is the product of the 2 s rows up to it, or of all that there are.
   for (int64_t step = 1; step < longest; step *= 2) {
-    const auto order = ragged->order();
-    std::vector<int64_t> before(static_cast<size_t>(ragged->rows()), -1);
-    for (int64_t b = 0; b < ragged->components(); ++b) {
-      for (int64_t i = ragged->offset(b) + step; i < ragged->offset(b + 1); ++i) {
-        const auto row = [&](int64_t place) { return order.empty() ? place : order[static_cast<size_t>(place)]; };
-        before[static_cast<size_t>(row(i))] = row(i - step);
-      }
-    }
-    const Tensor partner = tensor(before);
+    const Tensor partner = kept_on_device(ragged, "partners", {step}, [&] { return rows_before(*ragged, step); });
     // Others stay: times the 1 beside them the tangent of an infinite product would be NaN.
     product = where(view(ge(partner, 0), column), mul(product, index_select_or(product, partner, 1.0)), product);
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "deckle/core/from_data.h"
+#include "deckle/core/kept.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -47,38 +48,63 @@ Pairs pair_up(const std::vector<int64_t>& lengths) {
   return pairs;
 }
 
+/// The indices of one level, on the device of the rows.
+struct Level {
+  Tensor left, right, back;
+};
+
+std::vector<Level> levels_of(std::vector<int64_t> lengths) {
+  std::vector<Level> levels;
+  while (std::any_of(lengths.begin(), lengths.end(), [](int64_t length) { return length > 1; })) {
+    Pairs pairs = pair_up(lengths);
+    levels.push_back({tensor(pairs.left), tensor(pairs.right), tensor(pairs.back)});
+    lengths = std::move(pairs.lengths);
+  }
+  return levels;
+}
+
+std::vector<int64_t> lengths_of(const RaggedShape& shape) {
+  std::vector<int64_t> lengths;
+  for (int64_t b = 0; b < shape.components(); ++b) lengths.push_back(shape.offset(b + 1) - shape.offset(b));
+  return lengths;
+}
+
+/// Contiguous rows out of those that have an order, and back.
+struct Sorted {
+  Tensor rows, places;
+  Ragged ragged;
+};
+
+Sorted sorted_rows(const RaggedShape& shape) {
+  std::vector<int64_t> rows(shape.order().begin(), shape.order().end()), places(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) places[static_cast<size_t>(rows[i])] = static_cast<int64_t>(i);
+  return {tensor(rows), tensor(places), Ragged::from_lengths(lengths_of(shape))};
+}
+
 }  // namespace
 
 Tensor composite::segment_others(const Tensor& values, const Ragged& ragged) {
   Dims one_row = shapes::segment_values_shape(values.sizes(), ragged);
   one_row[0] = 1;
-  std::vector<int64_t> lengths;
-  for (int64_t b = 0; b < ragged->components(); ++b) {
-    lengths.push_back(ragged->offsets()[static_cast<size_t>(b) + 1] - ragged->offsets()[static_cast<size_t>(b)]);
+  if (!ragged->order().empty()) {  // gathers contiguous rows, and scatters back
+    const Sorted sorted = kept_on_device(ragged, "sorted", {}, [&] { return sorted_rows(*ragged); });
+    return index_select(deckle::segment_others(index_select(values, 0, sorted.rows), sorted.ragged), 0, sorted.places);
   }
-  if (const auto order = ragged->order(); !order.empty()) {  // gathers contiguous rows, and scatters back
-    std::vector<int64_t> rows(order.begin(), order.end()), places(order.size());
-    for (size_t i = 0; i < rows.size(); ++i) places[static_cast<size_t>(rows[i])] = static_cast<int64_t>(i);
-    return index_select(deckle::segment_others(index_select(values, 0, tensor(rows)), Ragged::from_lengths(lengths)), 0,
-                        tensor(places));
-  }
-  struct Level {
-    Tensor left, right, back;
+  const std::vector<Level> levels = kept_on_device(ragged, "pairs", {}, [&] { return levels_of(lengths_of(*ragged)); });
+  struct Factors {
+    Tensor left, right;
   };
-  std::vector<Level> levels;
+  std::vector<Factors> factors;
   Tensor products = deckle::cat({values, ones(one_row, values.dtype())}, 0);
-  while (std::any_of(lengths.begin(), lengths.end(), [](int64_t length) { return length > 1; })) {
-    Pairs pairs = pair_up(lengths);
-    levels.push_back(
-        {index_select(products, 0, tensor(pairs.left)), index_select(products, 0, tensor(pairs.right)), tensor(pairs.back)});
-    products = mul(levels.back().left, levels.back().right);
-    lengths = std::move(pairs.lengths);
+  for (const Level& level : levels) {
+    factors.push_back({index_select(products, 0, level.left), index_select(products, 0, level.right)});
+    products = mul(factors.back().left, factors.back().right);
   }
   // Down again: what lies outside a pair, times the partner, is what lies outside each of the two.
   Tensor others = ones_like(products);
-  for (; !levels.empty(); levels.pop_back()) {
-    const Level& level = levels.back();
-    others = index_select(deckle::cat({mul(others, level.right), mul(others, level.left)}, 0), 0, level.back);
+  for (size_t i = levels.size(); i-- > 0; factors.pop_back()) {
+    const auto& [left, right] = factors.back();
+    others = index_select(deckle::cat({mul(others, right), mul(others, left)}, 0), 0, levels[i].back);
   }
   return narrow(others, 0, 0, values.size(0));
 }

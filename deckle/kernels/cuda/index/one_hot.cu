@@ -32,9 +32,17 @@ struct Tensors {
   int64_t count;
 };
 
-template <typename Piece>
+/// The same in the parameters of a launch: nothing is uploaded, so that a graph can hold it.
+constexpr int64_t kFew = 64;
+struct FewTensors {
+  int64_t starts[kFew + 1];
+  const char* data[kFew];
+  int64_t count;
+};
+
+template <typename Piece, class Table>
 __global__ void __launch_bounds__(256)
-    rows(Tensors tensors, Indices indices, Piece* result, int64_t count, int64_t inner, Fault fault) {
+    rows(const __grid_constant__ Table tensors, Indices indices, Piece* result, int64_t count, int64_t inner, Fault fault) {
   const int64_t at = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
   if (at >= count) return;
   const int64_t i = at / inner;
@@ -83,28 +91,37 @@ void concatenate_rows(const Context& context, std::span<const View> tensors, con
   }
   const int64_t bytes = result.numel() / index.numel() * item_size(result.dtype);
   const deckle::cuda::DeviceGuard guard(context.device);
-  const deckle::cuda::Block memory(static_cast<int64_t>(table.size() * sizeof(int64_t)), context.device);
-  deckle::cuda::copy_bytes(memory.as<void>(), context.device, table.data(), {},
-                           static_cast<int64_t>(table.size() * sizeof(int64_t)));
   const auto count = static_cast<int64_t>(tensors.size());
-  const Tensors on_device{memory.as<int64_t>(), reinterpret_cast<const char* const*>(memory.as<int64_t>() + count + 1), count};
   const Indices at(index);
-  const auto run = [&](auto piece) {
+  const auto launch = [&](const auto& from, auto piece) {
     using Piece = decltype(piece);
     const int64_t pieces = result.numel() * item_size(result.dtype) / static_cast<int64_t>(sizeof(Piece));
     rows<Piece><<<static_cast<unsigned>((pieces + 255) / 256), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
-        on_device, at, result.ptr<Piece>(), pieces, bytes / static_cast<int64_t>(sizeof(Piece)), Fault(context.device));
+        from, at, result.ptr<Piece>(), pieces, bytes / static_cast<int64_t>(sizeof(Piece)), Fault(context.device));
   };
-  const uintptr_t fits = together | static_cast<uintptr_t>(bytes);
-  if (fits % 16 == 0)
-    run(uint4());
-  else if (fits % 4 == 0)
-    run(uint32_t());
-  else if (fits % 2 == 0)
-    run(uint16_t());
-  else
-    run(uint8_t());
-  deckle::cuda::check_launch(context.device);
+  const auto run = [&](const auto& from) {
+    const uintptr_t fits = together | static_cast<uintptr_t>(bytes);
+    if (fits % 16 == 0)
+      launch(from, uint4());
+    else if (fits % 4 == 0)
+      launch(from, uint32_t());
+    else if (fits % 2 == 0)
+      launch(from, uint16_t());
+    else
+      launch(from, uint8_t());
+    deckle::cuda::check_launch(context.device);
+  };
+  if (count <= kFew) {
+    FewTensors few{};
+    few.count = count;
+    for (int64_t i = 0; i <= count; ++i) few.starts[i] = table[static_cast<size_t>(i)];
+    for (int64_t i = 0; i < count; ++i) few.data[i] = static_cast<const char*>(tensors[static_cast<size_t>(i)].data);
+    return run(few);
+  }
+  const deckle::cuda::Block memory(static_cast<int64_t>(table.size() * sizeof(int64_t)), context.device);
+  deckle::cuda::copy_bytes(memory.as<void>(), context.device, table.data(), {},
+                           static_cast<int64_t>(table.size() * sizeof(int64_t)));
+  run(Tensors{memory.as<int64_t>(), reinterpret_cast<const char* const*>(memory.as<int64_t>() + count + 1), count});
 }
 
 }  // namespace deckle::kernels::cuda

@@ -1,0 +1,96 @@
+#include "deckle/core/kept.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace deckle {
+namespace {
+
+constexpr size_t kMostKept = 32;
+constexpr int kMostGenerations = 64;
+
+struct Kept {
+  std::string_view what;  // a literal
+  std::vector<int64_t> numbers;
+  std::vector<std::weak_ptr<const RaggedShape>> others;
+  Device device;
+  std::shared_ptr<const void> value;
+
+  bool is(std::string_view of, IntSpan with, std::span<const Ragged> beside, Device on) const {
+    const auto same = [](const std::weak_ptr<const RaggedShape>& one, const Ragged& other) {
+      return !one.owner_before(other.shared()) && !other.shared().owner_before(one);
+    };
+    return device == on && what == of && std::equal(numbers.begin(), numbers.end(), with.begin(), with.end()) &&
+           std::equal(others.begin(), others.end(), beside.begin(), beside.end(), same);
+  }
+};
+
+/// Of one shape.
+struct Shelf {
+  std::vector<Kept> kept;  // oldest first
+  int generation = 0;      // how many shapes stand between it and one that was not made for a shelf
+};
+
+/// Leaked on purpose: shapes in static storage are dropped after it would be gone.
+struct Shelves {
+  std::mutex mutex;
+  std::unordered_map<const RowMap*, Shelf> of;
+};
+
+Shelves& shelves() {
+  static auto* const instance = new Shelves;
+  return *instance;
+}
+
+std::atomic<bool> in_use{false};  // shapes of programs without a GPU ask for no lock
+
+}  // namespace
+
+std::shared_ptr<const void> kept(const Ragged& ragged, std::string_view what, IntSpan numbers, std::span<const Ragged> others,
+                                 Device device, const std::function<std::shared_ptr<const void>()>& make) {
+  in_use = true;
+  Shelves& all = shelves();
+  const RowMap* const map = &ragged->row_map();
+  {
+    const std::lock_guard lock(all.mutex);
+    const Shelf& shelf = all.of[map];
+    for (const Kept& known : shelf.kept) {
+      if (known.is(what, numbers, others, device)) return known.value;
+    }
+  }
+  std::shared_ptr<const void> value = make(), oldest;  // without the lock: it may ask for more, and what goes may drop shapes
+  const std::lock_guard lock(all.mutex);
+  Shelf& shelf = all.of[map];
+  if (shelf.generation >= kMostGenerations) return value;
+  if (shelf.kept.size() == kMostKept) {
+    oldest = std::move(shelf.kept.front().value);
+    shelf.kept.erase(shelf.kept.begin());
+  }
+  Kept& added = shelf.kept.emplace_back(Kept{what, {numbers.begin(), numbers.end()}, {}, device, value});
+  for (const Ragged& other : others) added.others.push_back(other.shared());
+  return value;
+}
+
+void note_made_shape(const Ragged& ragged, const Ragged& made) {
+  Shelves& all = shelves();
+  const std::lock_guard lock(all.mutex);
+  const int generation = all.of[&ragged->row_map()].generation;
+  all.of[&made->row_map()].generation = generation + 1;
+}
+
+void drop_kept(const RowMap* map) noexcept {
+  if (!in_use) return;
+  Shelf gone;  // emptied without the lock: it drops shapes
+  Shelves& all = shelves();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.of.find(map);
+  if (found == all.of.end()) return;
+  gone = std::move(found->second);
+  all.of.erase(found);
+}
+
+}  // namespace deckle

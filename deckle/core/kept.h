@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "deckle/core/dims.h"
+#include "deckle/core/factory_device.h"
+#include "deckle/core/ragged_shape.h"
+
+/// What is made on a device of a ragged shape, and of numbers and other shapes, is kept as long as the shape, so that an index of
+/// rows is uploaded once.
+namespace deckle {
+
+/// What `make` gives when this is first asked for; of each shape the last 32. Thread-safe.
+std::shared_ptr<const void> kept(const Ragged& ragged, std::string_view what, IntSpan numbers, std::span<const Ragged> others,
+                                 Device device, const std::function<std::shared_ptr<const void>()>& make);
+
+/// `made` is part of what `ragged` keeps. Chains of such shapes end: the 64th keeps nothing.
+void note_made_shape(const Ragged& ragged, const Ragged& made);
+
+void drop_kept(const RowMap* map) noexcept;
+
+/// The same where factories make tensors; on the host it is made in every call. `what` stands for one type, and holds no shape
+/// that is `ragged` itself.
+template <typename Make>
+std::invoke_result_t<Make> kept_on_device(const Ragged& ragged, std::string_view what, IntSpan numbers, const Make& make,
+                                          std::span<const Ragged> others = {}) {
+  const Device device = factory_device();
+  if (device.is_cpu()) return make();
+  using Value = std::invoke_result_t<Make>;
+  const auto made = [&]() -> std::shared_ptr<const void> { return std::make_shared<const Value>(make()); };
+  return *std::static_pointer_cast<const Value>(kept(ragged, what, numbers, others, device, made));
+}
+
+}  // namespace deckle
