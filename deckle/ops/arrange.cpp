@@ -50,7 +50,8 @@ Tensor native::flip(const Tensor& self, IntSpan dims) {
     return result;
   }
   const OnDevice there(self.device());
-  Tensor result = dims.empty() ? native::clone(self) : self;
+  if (dims.empty() || self.dim() == 0) return native::clone(self);
+  Tensor result = self;
   for (const int64_t dim : dims) {
     const int64_t size = self.size(dim);
     result = raw::index_select(result, dim, arange(size - 1, -1, -1));

@@ -18,6 +18,7 @@
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/foreach.h"
 #include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/shape.h"
 
 namespace deckle {
 
@@ -293,7 +294,7 @@ void composite::foreach_scale_(TensorList self, const Tensor& factor) {
   const auto each = [&](size_t i) {  // halves have too few bits for a factor
     mul_(self[i], to(reshape(factor, {}), self[i].dtype() == DType::float64 ? DType::float64 : DType::float32));
   };
-  if (autograd::active({factor})) {
+  if (autograd::active(factor)) {
     for (const Tensor& tensor : self) autograd::check_inplace(tensor, true);  // before any is written
     for (size_t i = 0; i < self.size(); ++i) each(i);
     return;

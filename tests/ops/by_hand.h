@@ -24,6 +24,10 @@ struct HandCase {
   std::function<Parts(const Batch& x)> loop;  // out of components x[i][b] and dense x[i].values()
 };
 
+/// A captured operand where the others are.
+inline NestedTensor there(const NestedTensor& captured, const Batch& x) { return captured.to(x[0].device()); }
+inline Tensor there(const Tensor& captured, const Batch& x) { return captured.to(x[0].device()); }
+
 /// Equal shapes of all parts, values and derivatives; notes what was covered.
 void check(const HandCase& op);
 

@@ -224,7 +224,7 @@ TEST(OverTheBatch, GatherAndScatterByPosition) {
       check(HandCase{"gather",
                      {batch},
                      {normal(shape, {2})},
-                     [=](const Batch& x) { return Parts{parts(gather(x[0], 0, index))}; },
+                     [=](const Batch& x) { return Parts{parts(gather(x[0], 0, there(index, x)))}; },
                      [=](const Batch& x) {
                        const Tensor all = gather(padded(x[0], longest), 0, dense_index);
                        return Parts{each(x[0], [&](int64_t b) { return stripped(select(all, 0, b), shape, b); })};
@@ -245,13 +245,13 @@ TEST(OverTheBatch, GatherAndScatterByPosition) {
           "scatter_add",
           {batch},
           operands,
-          [=](const Batch& x) { return Parts{parts(scatter_add(x[0], 0, index, x[1]))}; },
+          [=](const Batch& x) { return Parts{parts(scatter_add(x[0], 0, there(index, x), x[1]))}; },
           reference([](const Tensor& a, int64_t dim, const Tensor& i, const Tensor& s) { return scatter_add(a, dim, i, s); })});
       check(HandCase{
           "scatter",
           {batch},
           operands,
-          [=](const Batch& x) { return Parts{parts(scatter(x[0], 0, index, x[1]))}; },
+          [=](const Batch& x) { return Parts{parts(scatter(x[0], 0, there(index, x), x[1]))}; },
           reference([](const Tensor& a, int64_t dim, const Tensor& i, const Tensor& s) { return scatter(a, dim, i, s); })});
     });
   }

@@ -114,13 +114,13 @@ TEST(RowsByRaggedIndex, SelectedAndAdded) {
         "index_select",
         {},
         {normal(shape, {2})},
-        [=](const Batch& x) { return Parts{parts(index_select(x[0], index))}; },
+        [=](const Batch& x) { return Parts{parts(index_select(x[0], there(index, x)))}; },
         [=](const Batch& x) { return Parts{each(x[0], [&](int64_t b) { return index_select(x[0][b], 0, index[b]); })}; }});
     check(HandCase{
         "index_add",
         {},
         {normal(shape, {2}), normal(index.ragged(), {2})},
-        [=](const Batch& x) { return Parts{parts(index_add(x[0], index, x[1]))}; },
+        [=](const Batch& x) { return Parts{parts(index_add(x[0], there(index, x), x[1]))}; },
         [=](const Batch& x) { return Parts{each(x[0], [&](int64_t b) { return index_add(x[0][b], 0, index[b], x[1][b]); })}; }});
   });
 }
@@ -210,7 +210,7 @@ TEST(Padding, AnySideAnyValueAndBack) {
       "from_mask",
       {},
       {dense_normal({3, 4, 2})},
-      [=](const Batch& x) { return Parts{parts(from_mask(x[0].values(), kept))}; },
+      [=](const Batch& x) { return Parts{parts(from_mask(x[0].values(), there(kept, x)))}; },
       [=](const Batch& x) { return Parts{each(x[0], [&](int64_t b) { return masked_select(x[0][b], select(kept, 0, b)); })}; }});
 }
 

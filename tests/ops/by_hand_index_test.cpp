@@ -35,20 +35,20 @@ TEST(ByRaggedIndex, GatherAndScatterWithLengthsOfTheirOwn) {
     check(HandCase{"gather",
                    {ragged},
                    {normal(shape, {2})},
-                   [=](const Batch& x) { return Parts{parts(gather(x[0], 1, own))}; },
+                   [=](const Batch& x) { return Parts{parts(gather(x[0], 1, there(own, x)))}; },
                    [=](const Batch& x) { return Parts{each(x[0], [&](int64_t b) { return gather(x[0][b], 0, own[b]); })}; }});
     const Batch operands = {normal(shape, {2}), normal(own.ragged(), {2})};
     check(HandCase{
         "scatter_add",
         {ragged},
         operands,
-        [=](const Batch& x) { return Parts{parts(scatter_add(x[0], 1, own, x[1]))}; },
+        [=](const Batch& x) { return Parts{parts(scatter_add(x[0], 1, there(own, x), x[1]))}; },
         [=](const Batch& x) { return Parts{each(x[0], [&](int64_t b) { return scatter_add(x[0][b], 0, own[b], x[1][b]); })}; }});
     check(HandCase{
         "scatter",
         {ragged},
         operands,
-        [=](const Batch& x) { return Parts{parts(scatter(x[0], 1, own, x[1]))}; },
+        [=](const Batch& x) { return Parts{parts(scatter(x[0], 1, there(own, x), x[1]))}; },
         [=](const Batch& x) { return Parts{each(x[0], [&](int64_t b) { return scatter(x[0][b], 0, own[b], x[1][b]); })}; }});
   });
 }
@@ -74,7 +74,11 @@ TEST(ByRaggedIndex, IndexPutWritesOrAdds) {
         check(HandCase{"index_put",
                        kAll,
                        {normal(shape, {2}), normal(flat.ragged(), {2})},
-                       [=](const Batch& x) { return Parts{parts(index_put(x[0], index, x[1], accumulate))}; },
+                       [=](const Batch& x) {
+                         Batch places;
+                         for (const NestedTensor& one : index) places.push_back(there(one, x));
+                         return Parts{parts(index_put(x[0], places, x[1], accumulate))};
+                       },
                        [=](const Batch& x) {
                          return Parts{each(x[0], [&](int64_t b) {
                            Tensors own;
@@ -96,7 +100,7 @@ TEST(Masks, KeepElementsAsOneRaggedDim) {
             "masked_select",
             kAll,
             {normal(shape, {3, 2})},
-            [=](const Batch& x) { return Parts{parts(masked_select(x[0], kept))}; },
+            [=](const Batch& x) { return Parts{parts(masked_select(x[0], there(kept, x)))}; },
             [=](const Batch& x) { return Parts{each(x[0], [&](int64_t b) { return masked_select(x[0][b], kept[b]); })}; }});
       }
     });
@@ -110,7 +114,7 @@ TEST(Bags, OfRaggedIndices) {
       check(HandCase{"embedding_bag",
                      kAll,
                      {dense_normal({7, 3})},
-                     [=](const Batch& x) { return Parts{parts(embedding_bag(x[0].values(), bags, Tensor(), mode))}; },
+                     [=](const Batch& x) { return Parts{parts(embedding_bag(x[0].values(), there(bags, x), Tensor(), mode))}; },
                      [=](const Batch& x) {
                        return Parts{each(bags, [&](int64_t b) {
                          const Tensor bag = unsqueeze(bags[b], 0);
@@ -122,7 +126,7 @@ TEST(Bags, OfRaggedIndices) {
     check(HandCase{"embedding_bag",
                    kAll,
                    {dense_normal({7, 3}), normal(shape)},
-                   [=](const Batch& x) { return Parts{parts(embedding_bag(x[0].values(), bags, x[1], BagMode::sum))}; },
+                   [=](const Batch& x) { return Parts{parts(embedding_bag(x[0].values(), there(bags, x), x[1], BagMode::sum))}; },
                    [=](const Batch& x) {
                      return Parts{each(bags, [&](int64_t b) {
                        return select(embedding_bag(x[0].values(), unsqueeze(bags[b], 0), unsqueeze(x[1][b], 0), BagMode::sum), 0,

@@ -34,7 +34,7 @@ Tensor per_token(const Tensor& losses) {
 /// A loss of two nested tensors in all reductions; of classes, those that are -100 do not count.
 void check_loss(const std::string& name, const Batch& operands, const NestedLoss& nested, const DenseLoss& dense,
                 const NestedTensor* classes = nullptr) {
-  const auto target = [classes](const Batch& x) { return classes ? *classes : x[1]; };
+  const auto target = [classes](const Batch& x) { return classes ? there(*classes, x) : x[1]; };
   for (const Reduction reduction : {Reduction::none, Reduction::token, Reduction::sequence, Reduction::sum, Reduction::mean}) {
     SCOPED_TRACE(to_string(reduction));
     check(HandCase{name, kAll, operands, [&](const Batch& x) { return Parts{{nested(x[0], target(x), reduction)}}; },

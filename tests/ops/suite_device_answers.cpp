@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "deckle/core/cuda/device.h"
 #include "tests/ops/suite_device.h"
@@ -23,8 +25,17 @@ Answer answer_of(const std::function<Tensors()>& call) {
   }
 }
 
-/// An error that a kernel reports comes after the op, and does not name its operand.
-bool came_late(const std::string& detail) { return detail.find("an op before this") != std::string::npos; }
+/// What a kernel finds wrong with values comes after the op and names no operand, and another formula finds it by another op.
+bool about_values(const std::string& detail) {
+  for (const char* const part : {"an op before this", "is out of range", "is no class"}) {
+    if (detail.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+/// Parts of formulas that the op around them has checked before: of other operands a GPU's formula says nothing, or something
+/// else.
+const std::set<std::string_view> kParts = {"prod_others"};
 
 }  // namespace
 
@@ -39,13 +50,14 @@ void expect_same_answer(const std::function<Tensors()>& there, const std::functi
   if (!expected.refused) return expect_on_gpu(done(), expected.results, tolerance, what);
   const Answer got = answer_of(done);
   ASSERT_TRUE(got.refused) << what << ", which the CPU refuses: " << *expected.refused;
-  if (!came_late(*got.refused)) {
+  if (!about_values(*got.refused) || !about_values(*expected.refused)) {
     EXPECT_EQ(*got.refused, *expected.refused) << what;
   }
 }
 
 /// What the CPU refuses of wrong operands a GPU refuses, and in the same words; what it takes gives the same there.
 void check_wrong_arguments_on_device(const Case& op) {
+  if (kParts.contains(op.name)) return;
   for_wrong_arguments(op, [&](size_t i, const Tensor& wrong) {
     Tensors tensors = op.tensors;
     tensors[i] = wrong;
