@@ -31,25 +31,6 @@ Dims contiguous_strides(IntSpan sizes) {
   return strides;
 }
 
-bool distinct_places(IntSpan sizes, IntSpan strides) {
-  struct Step {
-    int64_t stride, size;
-    auto operator<=>(const Step&) const = default;
-  };
-  SmallVector<Step, 6> dims;
-  for (size_t dim = 0; dim < sizes.size(); ++dim) {
-    if (sizes[dim] == 0) return true;
-    if (sizes[dim] > 1) dims.push_back({strides[dim], sizes[dim]});
-  }
-  std::sort(dims.begin(), dims.end());
-  int64_t reach = 0;  // of the dims before, from their first element to their last
-  for (const auto& [stride, size] : dims) {
-    if (stride <= reach) return false;
-    reach += (size - 1) * stride;
-  }
-  return true;
-}
-
 int64_t wrap_dim(int64_t dim, IntSpan sizes) {
   const int64_t rank = std::max<int64_t>(static_cast<int64_t>(sizes.size()), 1);
   check(dim >= -rank && dim < rank, Argument{"dim"}, "{} is out of range for shape {} (expected {}..{})", dim, sizes, -rank,

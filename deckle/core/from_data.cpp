@@ -6,6 +6,7 @@
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/factory_device.h"
+#include "deckle/core/strides.h"
 #include "deckle/core/tensor_impl.h"
 
 namespace deckle::detail {
@@ -58,7 +59,8 @@ Tensor borrow(void* data, IntSpan sizes, IntSpan strides, DType dtype, std::func
         strides);
   check(data != nullptr || bytes == 0, "no memory for shape {} (expected a pointer to its elements)", sizes);
   if (!release) release = [] {};
-  return make_tensor(std::make_shared<Storage>(data, bytes, Device{}, std::move(release)), sizes, strides, 0, dtype);
+  return make_tensor(std::make_shared<Storage>(data, bytes, Device{}, std::move(release)), sizes,
+                     bounded_strides(strides, elements), 0, dtype);
 } catch (...) {
   rethrow_from("from_blob");
 }

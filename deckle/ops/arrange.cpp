@@ -31,8 +31,8 @@ Tensor native::diagonal(const Tensor& self, int64_t offset, int64_t dim1, int64_
     strides.push_back(self.stride(dim));
   }
   sizes.push_back(length);
-  strides.push_back(self.stride(dim1) + self.stride(dim2));
-  const int64_t first = length == 0 ? 0 : down * self.stride(dim1) + right * self.stride(dim2);
+  strides.push_back(self.numel() == 0 ? 1 : self.stride(dim1) + self.stride(dim2));
+  const int64_t first = length == 0 || self.numel() == 0 ? 0 : down * self.stride(dim1) + right * self.stride(dim2);
   return alias(self, sizes, strides, self.offset() + first);
 }
 

@@ -5,6 +5,7 @@
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
 #include "deckle/core/factory_device.h"
+#include "deckle/core/strides.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
@@ -97,7 +98,7 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
   Dims sizes(self.sizes()), strides(self.strides());
   sizes.erase(sizes.begin() + dim);
   strides.erase(strides.begin() + dim);
-  return alias(self, sizes, strides, self.offset() + index * self.stride(dim));
+  return alias(self, sizes, strides, self.offset() + (self.numel() > 0 ? index * self.stride(dim) : 0));
 }
 
 Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
@@ -106,8 +107,9 @@ Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_
   const Range range(self.size(dim), start, end, step);
   Dims sizes(self.sizes()), strides(self.strides());
   sizes[static_cast<size_t>(dim)] = range.count;
-  if (range.count > 1) strides[static_cast<size_t>(dim)] *= step;  // of one element any stride will do; steps may be huge
-  return alias(self, sizes, strides, self.offset() + range.start * self.stride(dim));
+  const bool any = range.count > 0 && self.numel() > 0;  // of none, or of one element, any stride will do; steps may be huge
+  if (any && range.count > 1) strides[static_cast<size_t>(dim)] *= step;
+  return alias(self, sizes, strides, self.offset() + (any ? range.start * self.stride(dim) : 0));
 }
 
 std::vector<Tensor> split_with_sizes(const Tensor& self, IntSpan split_sizes, int64_t dim) {
@@ -149,7 +151,9 @@ Tensor unsqueeze(const Tensor& self, int64_t dim) {
   check(dim >= -self.dim() - 1 && dim <= self.dim(), Argument{"dim"},
         "{} is out of range for a new dim of shape {} (expected {}..{})", dim, sizes, -self.dim() - 1, self.dim());
   if (dim < 0) dim += self.dim() + 1;
-  strides.insert(strides.begin() + dim, dim < self.dim() ? self.size(dim) * self.stride(dim) : 1);
+  int64_t stride = 1;
+  if (dim < self.dim() && __builtin_mul_overflow(self.size(dim), self.stride(dim), &stride)) stride = 1;  // without elements
+  strides.insert(strides.begin() + dim, stride);
   sizes.insert(sizes.begin() + dim, 1);
   return alias(self, sizes, strides, self.offset());
 }
@@ -181,7 +185,7 @@ Tensor as_strided(const Tensor& self, IntSpan sizes, IntSpan strides, int64_t of
   check(numel_of(sizes) == 0 || within,
         "sizes {} with strides {} and offset {} leave the {} elements of self (expected places in it)", sizes, strides, offset,
         self.numel());
-  return alias(self, sizes, strides, self.offset() + (numel_of(sizes) == 0 ? 0 : offset));
+  return alias(self, sizes, bounded_strides(strides, self.numel()), self.offset() + (numel_of(sizes) == 0 ? 0 : offset));
 }
 
 Tensor as_strided_backward(const Tensor& gradient, IntSpan self_sizes, IntSpan strides, int64_t offset) {

@@ -1,5 +1,9 @@
 #include "deckle/core/dims.h"
 
+#include <algorithm>
+#include <set>
+
+#include "deckle/core/strides.h"
 #include "tests/support/expect.h"
 
 namespace deckle {
@@ -38,6 +42,29 @@ TEST(Dims, DistinctPlaces) {
   EXPECT_FALSE(distinct_places({3}, {0}));
   EXPECT_FALSE(distinct_places({2, 2}, {1, 1}));
   EXPECT_FALSE(distinct_places({5, 3}, {2, 1}));
+}
+
+// Beside the places of both, one by one.
+TEST(Dims, MeetsItself) {
+  const std::pair<Dims, Dims> layouts[] = {
+      {{4}, {3}}, {{3, 4}, {1, 5}}, {{2, 3}, {20, 4}}, {{3, 2, 2}, {2, 7, 16}}, {{1, 3}, {INT64_MAX, 2}}, {{2, 2, 3}, {1, 4, 9}},
+      {{}, {}},   {{2, 0}, {1, 1}}};
+  for (const auto& [sizes, strides] : layouts) {
+    ASSERT_TRUE(distinct_places(sizes, strides));
+    std::set<int64_t> places;
+    const int64_t count = numel_of(sizes);
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t rest = i, place = 0;
+      for (size_t dim = sizes.size(); dim-- > 0; rest /= sizes[dim])
+        place += sizes[dim] > 1 ? rest % sizes[dim] * strides[dim] : 0;
+      places.insert(place);
+    }
+    for (int64_t distance = -60; distance <= 60; ++distance) {
+      const bool meets =
+          std::any_of(places.begin(), places.end(), [&](int64_t place) { return places.contains(place + distance); });
+      EXPECT_EQ(meets_itself(sizes, strides, distance), meets) << to_string(sizes) << to_string(strides) << distance;
+    }
+  }
 }
 
 TEST(Dims, StridesOfEmptyShapesDoNotOverflow) {

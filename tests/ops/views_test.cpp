@@ -5,8 +5,10 @@
 #include <random>
 
 #include "deckle/base/error.h"
+#include "deckle/core/from_data.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
+#include "deckle/ops/generated/arrange.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/foreach.h"
 #include "deckle/ops/generated/index.h"
@@ -164,6 +166,25 @@ TEST(Views, NumbersOfAnySizeAreCountedWithoutOverflow) {
   const Tensor matrix = x.view({3, 2});
   EXPECT_EQ(slice(matrix, 0, 1, 3, kHuge).to_vector(), (Values{2, 3}));
   EXPECT_EQ(slice(slice(matrix, 0, 0, 3, kHuge), 0, 0, 1, kHuge).to_vector(), (Values{0, 1}));
+}
+
+// Strides that nobody follows: views add and multiply them.
+TEST(Views, OfDimsOfOneElementOfAnyStrideLieInTheirStorage) {
+  constexpr int64_t kHuge = INT64_MAX;
+  double memory[6] = {0, 1, 2, 3, 4, 5};
+  const Tensor x = arange(6, DType::float64);
+  for (const Tensor& one : {as_strided(x, {1, 2, 1}, {kHuge, 3, kHuge - 1}, 1), from_blob(memory, {1, 2, 1}, {kHuge, 3, kHuge}),
+                            as_strided(x, {0, 2, 3}, {kHuge, kHuge, kHuge}, 1)}) {
+    for (const Tensor& view : {slice(one, 0, 1, 2), slice(one, 2, 1, 5, kHuge), diagonal(one, 0, 0, 2), unsqueeze(one, 1),
+                               unsqueeze(one, 0), transpose(one, 0, 2), select(one, 1, 1)}) {
+      EXPECT_GE(view.offset(), 0);
+      EXPECT_LE(view.offset(), 6);
+      for (const int64_t stride : view.strides()) EXPECT_TRUE(stride >= 0 && stride <= 18) << stride;
+    }
+  }
+  EXPECT_EQ(diagonal(as_strided(x, {1, 2, 1}, {kHuge, 3, kHuge}, 1), 0, 0, 2).to_vector(), (Values{1, 4}));
+  const Tensor none = zeros({0, int64_t{1} << 62, int64_t{1} << 62});
+  EXPECT_EQ(unsqueeze(none, 1).numel() + select(none, 1, (int64_t{1} << 62) - 1).numel() + slice(none, 1, 7, 99, 9).numel(), 0);
 }
 
 TEST(Reshape, ToTheSameShapeIsAViewAndNotTheSameVariable) {
