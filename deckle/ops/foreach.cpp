@@ -11,6 +11,7 @@
 #include "deckle/autograd/support.h"
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/capture.h"
+#include "deckle/core/strides.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/kernel_row.h"
 #include "deckle/dispatch/view.h"
@@ -104,13 +105,25 @@ void refuse_recording(const std::vector<TensorList>& lists) {
   }
 }
 
+struct Extent {
+  uintptr_t begin, end;
+  bool written;
+  const Tensor* tensor;
+};
+
+/// Whether two tensors, the extents of which overlap, may have a place in common. Exact where they lie alike, as the columns of a
+/// matrix do, which interleave without meeting.
+bool may_meet(const Extent& first, const Extent& second) {
+  const Tensor &a = *first.tensor, &b = *second.tensor;
+  const int64_t size = item_size(a.dtype()), distance = static_cast<int64_t>(second.begin - first.begin);
+  const bool alike = a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides() && distance % size == 0 &&
+                     distinct_places(a.sizes(), a.strides());
+  return !alike || meets_itself(a.sizes(), a.strides(), distance / size);
+}
+
 /// Whether an element of the first `written` lists may lie in the memory of another element, of its own in another layout, or in
 /// that of another one which is written.
 bool any_overlap(const std::vector<TensorList>& lists, size_t written) {
-  struct Extent {
-    uintptr_t begin, end;
-    bool written;
-  };
   std::vector<Extent> extents;
   for (size_t i = 0; i < lists[0].size(); ++i) {
     for (size_t j = 0; j < lists.size(); ++j) {
@@ -123,15 +136,20 @@ bool any_overlap(const std::vector<TensorList>& lists, size_t written) {
       int64_t last = 0;
       for (int64_t dim = 0; dim < tensor.dim(); ++dim) last += (tensor.size(dim) - 1) * tensor.stride(dim);
       const auto begin = reinterpret_cast<uintptr_t>(address(tensor));
-      extents.push_back({begin, begin + static_cast<uintptr_t>((last + 1) * item_size(tensor.dtype())), j < written});
+      extents.push_back({begin, begin + static_cast<uintptr_t>((last + 1) * item_size(tensor.dtype())), j < written, &tensor});
     }
   }
   std::sort(extents.begin(), extents.end(), [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
-  uintptr_t any_end = 0, written_end = 0;
+  constexpr int64_t kMostPairs = 1 << 18;  // that are compared: with more, some milliseconds, they are taken for meeting
+  int64_t pairs = 0;
+  std::vector<const Extent*> open;  // that reach beyond the begin of the next
   for (const Extent& extent : extents) {
-    if (extent.begin < (extent.written ? any_end : written_end)) return true;
-    any_end = std::max(any_end, extent.end);
-    if (extent.written) written_end = std::max(written_end, extent.end);
+    open.erase(std::remove_if(open.begin(), open.end(), [&](const Extent* other) { return other->end <= extent.begin; }),
+               open.end());
+    for (const Extent* other : open) {
+      if ((extent.written || other->written) && (++pairs > kMostPairs || may_meet(*other, extent))) return true;
+    }
+    open.push_back(&extent);
   }
   return false;
 }

@@ -190,6 +190,32 @@ TEST(Foreach, StepsRefuseATensorThatTheyWouldWriteTwice) {
   EXPECT_EQ(p.to_vector(), std::vector<double>(3, -0.5));
 }
 
+TEST(Foreach, ColumnsOfOneMatrixAreStepped) {
+  const Tensor state = testing::random_tensor({5, 4}), gradients = testing::random_tensor({5, 2});
+  const auto column = [](const Tensor& of, int64_t i) { return select(of, 1, i); };
+  const Tensor squares = square(state);
+  const auto step = [&](const std::vector<Tensor>& p, const std::vector<Tensor>& m, const std::vector<Tensor>& v) {
+    const std::vector<Tensor> g{column(gradients, 0), column(gradients, 1)};
+    foreach_sgd_momentum_(p, g, m, 0.1, 0.9, 0.01, 0, true);
+    foreach_adamw_(p, g, m, v, 0.1, 0.9, 0.99, 1e-8, 0.01, 1);
+    const Tensor counter = testing::tensor_of({0.1, 1});
+    foreach_adamw_counted_(p, g, m, v, counter, Tensor(), 0.9, 0.99, 1e-8, 0.01);
+  };
+  const auto apart = [](const Tensor& of, std::initializer_list<int64_t> columns) {
+    std::vector<Tensor> result;
+    for (const int64_t i : columns) result.push_back(clone(select(of, 1, i)));
+    return result;
+  };
+  const std::vector<Tensor> p = apart(state, {0, 2}), m = apart(state, {1, 3}), v = apart(squares, {0, 2});
+  step({column(state, 0), column(state, 2)}, {column(state, 1), column(state, 3)}, {column(squares, 0), column(squares, 2)});
+  step(p, m, v);
+  testing::expect_equal(state, stack({p[0], m[0], p[1], m[1]}, 1));
+  testing::expect_equal(select(squares, 1, 2), v[1]);
+  EXPECT_THROW(foreach_sgd_momentum_({column(state, 0)}, {column(gradients, 0)}, {column(state, 0)}, 0.1, 0.9), Error);
+  const Tensor rows = slice(state, 0, 0, 4), below = slice(state, 0, 1, 5);  // whose columns meet
+  EXPECT_THROW(foreach_sgd_momentum_({column(rows, 0)}, {ones({4}, DType::float64)}, {column(below, 0)}, 0.1, 0.9), Error);
+}
+
 TEST(Foreach, RefusesUndefinedTensors) {
   const Tensor x = ones({2});
   EXPECT_THROW(foreach_norm({x, Tensor()}), Error);
