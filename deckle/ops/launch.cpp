@@ -33,6 +33,9 @@ Dims broadcast_of(Operands inputs) {
 
 bool is_condition(const Pointwise& op, size_t input) { return (op.conditions >> input & 1) != 0; }
 
+/// Whether numbers are put in among the elements of the first operand, as masked_fill does; where() makes a tensor of both.
+bool fills(const Pointwise& op, Operands inputs) { return op.conditions != 0 && op.conditions + 2 == 1U << inputs.size(); }
+
 /// The operands without the conditions.
 std::vector<Tensor> values_of(const Pointwise& op, Operands inputs) {
   std::vector<Tensor> values;
@@ -47,6 +50,9 @@ DType working_dtype(const Pointwise& op, Operands inputs, std::initializer_list<
   // A number never decides beside floating tensors.
   bool same = (numbers.size() == 0 || is_floating(inputs[0].dtype())) && op.conditions == 0;
   for (const RowOperand& input : inputs) same = same && input.dtype() == inputs[0].dtype();
+  // Integers are held by the dtype that they fill, as by fill_; what it cannot hold, a fraction among integers, widens it.
+  same = same ||
+         (fills(op, inputs) && std::none_of(numbers.begin(), numbers.end(), [](const Scalar& x) { return x.is_floating(); }));
   const DType dtype = same ? inputs[0].dtype() : result_type(values_of(op, inputs), numbers);
   if (is_floating(dtype)) {
     check(op.dtypes != Dtypes::integral, "the operands are {} (expected integers or bool)", name(dtype));
@@ -109,11 +115,13 @@ void run(const Pointwise& op, DType working, Device device, Operands inputs, std
   Scratch scratch;  // of this thread: on a few elements every allocation shows
   const std::span<Number> values(scratch.take<Number>(static_cast<int64_t>(numbers.size())), numbers.size());
   const DType compute = compute_dtype(working);
-  // A result of the operands' dtype holds numbers as they do; comparisons, of another dtype, take any.
-  const DType of_numbers = op.result ? DType::int64 : working;
+  // A result of the operands' dtype holds numbers as they do; comparisons, of another dtype, take any. uint8 is arithmetic modulo
+  // 256, where subtracting 1 may be adding -1; what is filled in is held to it.
+  const DType of_numbers = op.result || (working == DType::uint8 && !fills(op, inputs)) ? DType::int64 : working;
   for (size_t i = 0; i < numbers.size(); ++i) {
     const Scalar& number = numbers.begin()[i];
     values[i] = {number.to_double(), compute == DType::int64 ? integer_of(number, of_numbers) : 0};
+    if (working == DType::bool_ && fills(op, inputs)) values[i].integer = !number.is_zero();
   }
   const std::span<View> views(scratch.take<View>(static_cast<int64_t>(inputs.size())), inputs.size());
   std::vector<Tensor> made;  // alive until the kernel has run

@@ -46,10 +46,17 @@ int64_t integer_of(const Scalar& number, DType dtype) {
   const double real = number.to_double();
   const bool fits = number.is_floating() ? real >= -kLimit && real < kLimit : true;
   const int64_t integer = fits ? number.to_int64() : 0;
-  const bool narrow = dtype == DType::int32;
-  check(fits && (!narrow || std::in_range<int32_t>(integer)), "{} has no {} (expected {} to {})", to_string(number), name(dtype),
-        narrow ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int64_t>::min(),
-        narrow ? std::numeric_limits<int32_t>::max() : std::numeric_limits<int64_t>::max());
+  const auto held_to = [&]<typename T>(TypeTag<T>) {
+    using Limits = std::numeric_limits<T>;
+    check(fits && std::in_range<T>(integer), "{} has no {} (expected {} to {})", to_string(number), name(dtype), Limits::min(),
+          Limits::max());
+  };
+  if (dtype == DType::uint8)
+    held_to(TypeTag<uint8_t>());
+  else if (dtype == DType::int32)
+    held_to(TypeTag<int32_t>());
+  else
+    held_to(TypeTag<int64_t>());
   return integer;
 }
 

@@ -68,7 +68,7 @@ TEST(Fills, OfNestedIntegersAreExactAndHeldToTheDtype) {
   EXPECT_EQ(pad(of(DType::int64), {0, 1}, PadMode::constant, large).values().to_vector<int64_t>(),
             (std::vector<int64_t>{0, large, 0, 0, large}));
   EXPECT_EQ(shift(of(DType::int64), 1, 1, large).values().to_vector<int64_t>(), (std::vector<int64_t>{large, large, 0}));
-  for (const double wrong : {double{NAN}, 1e30, double{INFINITY}}) {
+  for (const double wrong : {double{NAN}, 1e30, -1.0, 256.0, double{INFINITY}}) {
     SCOPED_TRACE(wrong);
     const std::string expected = error_of([&] { full({1}, wrong, DType::uint8); });
     const std::string said = expected.substr(expected.find(": ") + 2);  // after the op's name

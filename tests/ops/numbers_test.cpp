@@ -61,6 +61,23 @@ TEST(Numbers, BeyondAnIntegerDtypeAreRefused) {
       {[&] { arange(most, most + 3, 2, DType::int32); }, "arange: 2147483649 has no int32 "},
   };
   for (const auto& [call, message] : calls) testing::expect_error(call, message + range);
+  const Tensor bytes = tensor_of({1, 2}).to(DType::uint8);
+  const std::pair<std::function<void()>, std::string> fills[] = {
+      {[&] { full({2}, -1, DType::uint8); }, "full: -1 has no uint8 "},
+      {[&] { full({2}, 256, DType::uint8); }, "full: 256 has no uint8 "},
+      {[&] { full({2}, 256.0, DType::uint8); }, "full: 256 has no uint8 "},
+      {[&] { full_like(bytes, -1); }, "full_like: -1 has no uint8 "},
+      {[&] { bytes.fill_(256); }, "fill_: 256 has no uint8 "},
+      {[&] { masked_fill(bytes, mask, -1); }, "masked_fill: -1 has no uint8 "},
+      {[&] { masked_fill_(bytes, mask, 256); }, "masked_fill_: 256 has no uint8 "},
+      {[&] { arange(254, 257, 1, DType::uint8); }, "arange: 256 has no uint8 "},
+  };
+  for (const auto& [call, message] : fills) testing::expect_error(call, message + "(expected 0 to 255)");
+  EXPECT_EQ(full({1}, 255, DType::uint8).to_vector(), (std::vector<double>{255}));
+  EXPECT_EQ(arange(254, 256, 1, DType::uint8).to_vector(), (std::vector<double>{254, 255}));
+  EXPECT_EQ((bytes + -1).to_vector(), (std::vector<double>{0, 1}));  // arithmetic is modulo 256
+  EXPECT_EQ((bytes - 2).to_vector(), (std::vector<double>{255, 0}));
+  EXPECT_EQ(clamp(bytes, -1, 256).to_vector(), (std::vector<double>{1, 2}));
   const Tensor wide = tensor_of({1, 2}).to(DType::int64);
   testing::expect_error([&] { wide.fill_(std::nan("")); }, "fill_: nan has no int64 (expected -9223372036854775808 to ");
   testing::expect_error([&] { wide.fill_(0x1p63); }, "fill_: 9.223372036854776e+18 has no int64");
@@ -75,6 +92,26 @@ TEST(Numbers, BeyondAnIntegerDtypeAreRefused) {
   testing::expect_error([&] { mask.fill_(0.5); }, "fill_: value is 0.5, for elements of bool (expected an integer)");
   x.copy_(tensor(2.75));
   EXPECT_EQ(x.to_vector(), (std::vector<double>{2, 2}));
+}
+
+TEST(MaskedFill, OfIntegersKeepsTheDtypeOfSelf) {
+  const Tensor mask = tensor_of({1, 0}).to(DType::bool_);
+  for (const DType dtype : {DType::bool_, DType::uint8, DType::int32, DType::int64, DType::float16, DType::float64}) {
+    SCOPED_TRACE(name(dtype));
+    const Tensor x = tensor_of({1, 1}).to(dtype);
+    const Tensor zeroed = masked_fill(x, mask, 0), set = masked_fill(x, logical_not(mask), true);
+    EXPECT_EQ(zeroed.dtype(), dtype);
+    EXPECT_EQ(zeroed.to_vector(), (std::vector<double>{0, 1}));
+    EXPECT_EQ(set.dtype(), dtype);
+    EXPECT_EQ(set.to_vector(), (std::vector<double>{1, 1}));
+    x.masked_fill_(mask, 0);
+    EXPECT_EQ(x.to_vector(), (std::vector<double>{0, 1}));
+  }
+  const Tensor flags = tensor_of({0, 0}).to(DType::bool_);
+  EXPECT_EQ(masked_fill(flags, mask, 256).to_vector(), (std::vector<double>{1, 0}));  // not its last byte
+  EXPECT_EQ(masked_fill(flags, mask, 0.5).dtype(), DType::float32);                   // which neither bool nor integers hold
+  EXPECT_EQ(masked_fill(tensor_of({7, 8}).to(DType::int64), mask, 0.5).to_vector(), (std::vector<double>{0.5, 8}));
+  EXPECT_EQ(where(mask, flags, 0).dtype(), DType::int64);  // a tensor of both
 }
 
 TEST(Pow, HasOneHessianInEveryMode) {
