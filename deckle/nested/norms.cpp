@@ -21,14 +21,21 @@ NestedTensor batch_norm(const NestedTensor& self, const Tensor& weight, const Te
 }
 
 NestedTensor normalize(const NestedTensor& self, int64_t dim, double eps) {
-  return div(self, clamp_min(norm(self, dim, true), eps));
+  require_floating(self, "self");
+  const NestedTensor x = self.to(shapes::statistics_dtype(self.dtype()));  // a half may hold neither eps nor the norm
+  return div(x, clamp_min(norm(x, dim, true), eps)).to(self.dtype());
 }
 
 NestedTensor cosine_similarity(const NestedTensor& x1, const NestedTensor& x2, int64_t dim, double eps) {
+  require_floating(x1, "x1");
+  require_floating(x2, "x2");
   const DType wide = shapes::statistics_dtype(x1.dtype());
   const NestedTensor a = x1.to(wide), b = x2.to(wide);
   const auto length = [&](const NestedTensor& x) { return clamp_min(norm(x, dim), eps); };
-  return div(sum(mul(a, b), dim), mul(length(a), length(b))).to(x1.dtype());
+  const bool by_position = nested::wrap_dim(dim, x1) == 0;  // of which components have different numbers to divide
+  return (by_position ? div(sum(mul(a, b), dim), mul(length(a), length(b)))
+                      : sum(mul(normalize(a, dim, eps), normalize(b, dim, eps)), dim))
+      .to(x1.dtype());
 }
 
 }  // namespace deckle::nested

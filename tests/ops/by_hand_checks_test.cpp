@@ -4,6 +4,7 @@
 #include "deckle/nested/generated/arrange.h"
 #include "deckle/nested/generated/conv.h"
 #include "deckle/nested/generated/index.h"
+#include "deckle/nested/generated/linalg.h"
 #include "deckle/nested/generated/loss.h"
 #include "deckle/nested/generated/matmul.h"
 #include "deckle/nested/generated/norm.h"
@@ -157,6 +158,9 @@ TEST(ChecksOfNested, Products) {
 TEST(ChecksOfNested, Norms) {
   const Tensor four = dense({4}), three = dense({3});
   refuses("group_norm", 0, "the last dim of shape [3] is the batch", [] { group_norm(batch_of({3}), 1); });
+  refuses("normalize", 0, "self is int64 (expected a floating dtype)", [] { normalize(index({4}), -1); });
+  refuses("cosine_similarity", 0, "x1 is int64 (expected a floating dtype)", [] { cosine_similarity(index({4}), x(), -1); });
+  refuses("cosine_similarity", 1, "x2 is int64 (expected a floating dtype)", [] { cosine_similarity(x(), index({4}), -1); });
   refuses("batch_norm", 0, "self is int64 (expected a floating dtype)", [] { batch_norm(index({4})); });
   refuses("batch_norm", 1, "the last dim of shape [3] is the batch", [] { batch_norm(batch_of({3})); });
   refuses("batch_norm", 2, "eps is -1", [] { batch_norm(x(), {}, {}, {}, {}, -1.0); });

@@ -10,7 +10,11 @@
 #include "deckle/autograd/backward.h"
 #include "deckle/core/from_data.h"
 #include "deckle/functional/transforms.h"
+#include "deckle/nested/generated/linalg.h"
+#include "deckle/nested/generated/norm.h"
 #include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
+#include "deckle/ops/generated/linalg.h"
 #include "deckle/ops/generated/loss.h"
 #include "deckle/ops/generated/norm.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -333,6 +337,41 @@ TEST(BatchNorm, OfHalvesComputesItsStatisticsInFloatWhateverTheDtypeOfItsWeights
     const double scale = amax(abs(wide.grad())).item<double>();
     testing::expect_close(to(x.grad(), DType::float64) / scale, wide.grad() / scale, 0.03);
   }
+}
+
+TEST(BatchNorm, OfHalvesGivenTheirStatisticsComputesInFloat) {
+  const Tensor x = tensor_of({-1, 0, 1}, DType::float16).view({1, 3}), zero = zeros({3}, DType::float16);
+  // eps is below the smallest half.
+  const std::vector<double> got = batch_norm(x, {}, {}, zero, zero, 1e-8).to_vector();
+  EXPECT_EQ(got, (std::vector<double>{-10000, 0, 10000}));
+}
+
+TEST(Normalize, OfHalvesComputesInFloat) {
+  for (const DType dtype : {DType::float16, DType::bfloat16}) {
+    SCOPED_TRACE(name(dtype));
+    const Tensor x = cat({zeros({1, 4}, dtype), full({1, 4}, 60000, dtype), full({1, 4}, 0x1p-20, dtype)}, 0);  // eps, a norm
+    const std::vector<double> want{0, 0, 0, 0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5};                         // it has not
+    EXPECT_EQ(normalize(x, 1).to_vector(), want);
+    EXPECT_EQ(normalize(NestedTensor::from_lengths(x, {1, 2}), 2).values().to_vector(), want);
+    const Tensor gradient = grad([](const Tensor& y) { return sum(normalize(y, 1)); }, slice(x, 0, 1, 2));
+    testing::expect_close(gradient.to(DType::float64), zeros({1, 4}, DType::float64));
+  }
+  testing::expect_error([] { normalize(arange(3, DType::int64), 0); }, "normalize: self is int64 (expected a floating dtype)");
+}
+
+TEST(CosineSimilarity, DoesNotDependOnTheLengths) {
+  const Tensor a = testing::random_tensor({5, 4}), b = testing::random_tensor({5, 4});
+  const Tensor want = cosine_similarity(a, b, 1);
+  for (const double size : {1e200, 1e-5}) {
+    testing::expect_close(cosine_similarity(a * size, b * size, 1), want);
+    const NestedTensor x = NestedTensor::from_lengths(a * size, {2, 3}), y = NestedTensor::from_lengths(b * size, {2, 3});
+    testing::expect_close(cosine_similarity(x, y, 2).values(), want);
+    const auto at = [&](const Tensor& of) { return sum(cosine_similarity(of, b * size, 1)); };
+    testing::expect_close(grad(at, a * size) * size, grad([&](const Tensor& of) { return sum(cosine_similarity(of, b, 1)); }, a));
+  }
+  const Tensor whole = arange(3, DType::int64);
+  testing::expect_error([&] { cosine_similarity(whole, whole, 0); },
+                        "cosine_similarity: x1 is int64 (expected a floating dtype)");
 }
 
 TEST(Pointwise, InfinitiesAndNaNAreToldApartInEveryDType) {
