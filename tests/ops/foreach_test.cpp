@@ -240,6 +240,28 @@ TEST(Foreach, NormHasDerivativesAndIsZeroWhereTheNormIs) {
   EXPECT_TRUE(foreach_norm({x}).requires_grad());
 }
 
+/// Where products of two elements are infinite, or 0.
+TEST(Foreach, TheForwardDerivativeOfHugeAndTinyNormsIsAsLargeAsThey) {
+  using Tensors = std::vector<Tensor>;
+  const auto lists = [](const Tensors& at) { return Tensors{foreach_norm(at)}; };
+  for (const double size : {0x1p700, 0x1p-700, 0x1p-1030}) {
+    SCOPED_TRACE(size);
+    const Tensor x = testing::random_tensor({40}) * size, y = testing::random_tensor({3, 2}) * size;
+    const Tensor t = testing::random_tensor({40}) * size, u = testing::random_tensor({3, 2}) * size;
+    const Tensor got = jvp(lists, Tensors{x, y}, Tensors{t, u}).second[0];
+    // The derivative does not change with the size of x, and is proportional to that of t.
+    const Tensor expected = jvp(lists, Tensors{x / size, y / size}, Tensors{t / size, u / size}).second[0];
+    testing::expect_close(got / size, expected, 1e-12, size < 1e-300 ? 1e-9 : 1e-12);
+    const Tensor one = ones({3, 2}), beside = jvp(lists, Tensors{one, x}, Tensors{one, t}).second[0];  // float32 and float64
+    EXPECT_NEAR(beside.to_vector()[0], std::sqrt(6.0), 1e-6);
+    EXPECT_EQ(beside.to_vector()[1], got.to_vector()[0]);
+  }
+  const Tensor x = testing::random_tensor({5}, DType::float32), t = testing::random_tensor({5}, DType::float32);
+  const auto one = [](const Tensors& at) { return Tensors{norm(at[0])}; };
+  EXPECT_NEAR(jvp(lists, Tensors{x}, Tensors{t}).second[0].to_vector()[0], jvp(one, Tensors{x}, Tensors{t}).second[0].item(),
+              1e-5);
+}
+
 TEST(Foreach, GradientsOfSmallNormsInFloat16DoNotOverflow) {
   const Tensor x = to(full({4}, std::ldexp(1.0, -18)), DType::float16).requires_grad_();
   sum(foreach_norm({x})).backward();  // 1 / norm is 2^17, more than float16 has

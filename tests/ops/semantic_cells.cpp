@@ -36,6 +36,7 @@ constexpr Exemption kExemptions[] = {
     {"foreach_addcdiv", Cell::mixed_dtypes, kOneDtype},
     {"foreach_addcmul", Cell::mixed_dtypes, kOneDtype},
     {"foreach_dot", Cell::mixed_dtypes, kOneDtype},
+    {"foreach_dot_over", Cell::mixed_dtypes, kOneDtype},
     {"foreach_mul", Cell::mixed_dtypes, kOneDtype},
     {"grouped_mm", Cell::mixed_dtypes, kOneDtype},
     {"index_add", Cell::mixed_dtypes, kOneDtype},

@@ -23,6 +23,7 @@ void foreach_addcdiv(const Context&, List self, List numerator, List denominator
 void foreach_sqrt(const Context&, List self);
 void foreach_norm(const Context&, List self, const View& result);
 void foreach_dot(const Context&, List self, List other, const View& result);
+void foreach_dot_over(const Context&, List self, List other, const View& divisor, const View& result);
 }  // namespace deckle::kernels::cpu
 
 namespace deckle {
@@ -181,6 +182,14 @@ TEST_P(EveryDType, DotOfEachPairIsBitEqualForAnyNumberOfThreads) {
   testing::expect_same_for_thread_counts([&] {
     const Buffer result = poisoned({static_cast<int64_t>(want.size())}, DType::float64);
     foreach_dot({}, x.views, y.views, result.view);
+    expect_close(result.view, want, 1e-12);
+    return testing::bytes(result);
+  });
+  const Buffer divisor = poisoned({static_cast<int64_t>(want.size())}, DType::float64);
+  for (size_t i = 0; i < want.size(); ++i) want[i] /= divisor.view.ptr<double>()[i] = 3 + static_cast<double>(i);
+  testing::expect_same_for_thread_counts([&] {
+    const Buffer result = poisoned({static_cast<int64_t>(want.size())}, DType::float64);
+    foreach_dot_over({}, x.views, y.views, divisor.view, result.view);
     expect_close(result.view, want, 1e-12);
     return testing::bytes(result);
   });
