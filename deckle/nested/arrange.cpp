@@ -8,6 +8,7 @@
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/generated/arrange.h"
 #include "deckle/nested/generated/shape.h"
+#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/copy.h"

@@ -5,8 +5,8 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/factory_device.h"
-#include "deckle/core/kept.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/index.h"

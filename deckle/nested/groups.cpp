@@ -5,6 +5,7 @@
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/copy.h"

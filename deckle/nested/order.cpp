@@ -7,6 +7,7 @@
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/sort.h"
 #include "deckle/nested/groups.h"
+#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/index.h"

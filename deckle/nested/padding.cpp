@@ -6,6 +6,7 @@
 #include "deckle/core/factory_device.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/copy.h"

@@ -1,4 +1,5 @@
 #include "deckle/nested/rows.h"
+#include "deckle/nested/kept_rows.h"
 
 #include <algorithm>
 

@@ -2,10 +2,8 @@
 
 #include <functional>
 #include <span>
-#include <string_view>
 #include <vector>
 
-#include "deckle/core/kept.h"
 #include "deckle/nested/nested_tensor.h"
 
 /// Rows of packed values by position in their component: what the structural ops of nested tensors are made of. The index is
@@ -32,32 +30,6 @@ Rows rows_at_all(const Ragged& ragged, int ragged_dim, std::span<const int64_t> 
 
 /// The rows of whole components, in this order.
 Rows rows_of_components(const Ragged& ragged, std::span<const int64_t> components);
-
-/// What `make` gives of `ragged` and the numbers, kept on a GPU (core/kept.h); not with `ragged` itself as the shape.
-template <typename Make>
-Rows kept_rows(const Ragged& ragged, std::string_view what, IntSpan numbers, const Make& make,
-               std::span<const Ragged> others = {}) {
-  if (factory_device().is_cpu()) return make();
-  const auto made = [&] {
-    Rows rows = make();
-    if (rows.shape.defined()) note_made_shape(ragged, rows.shape);
-    return rows;
-  };
-  return kept_on_device(ragged, what, numbers, made, others);
-}
-
-/// The same of a shape alone, whose copy on the device is then one, too.
-template <typename Make>
-Ragged kept_shape(const Ragged& ragged, std::string_view what, IntSpan numbers, const Make& make,
-                  std::span<const Ragged> others = {}) {
-  return kept_rows(
-             ragged, what, numbers,
-             [&] {
-               return Rows{Tensor(), make()};
-             },
-             others)
-      .shape;
-}
 
 /// x with those rows.
 NestedTensor take(const NestedTensor& x, const Rows& rows);

@@ -12,6 +12,7 @@
 #include "deckle/core/rethrow.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/generated/shape.h"
+#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 

@@ -9,6 +9,7 @@
 #include "deckle/base/check.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/nested/generated/conv.h"
+#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/pooling.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
