@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from dense_ops.summary import summary
+from dense_ops.summary import calls_of_turn, summary
 from harness import report
 
 RESULT = {"machine": "A machine, 2 cores", "commit": "0123456789", "date": "2026-01-02 03:04 UTC", "command": "run",
@@ -225,6 +225,13 @@ class DenseOps(unittest.TestCase):
         [line] = summary(rows)
         self.assertEqual((line["ops"], line["stalled"], list(line["below 1"])), (4, ["conv1d", "exp"], ["sort", "randperm"]))
         self.assertAlmostEqual(line["geometric mean"], (4 * 7640 / 4090 / 4 / 4) ** (1 / 4))
+
+    def test_one_wait_for_the_clock_changes_little(self):
+        for seconds in (1e-7, 1e-5, 0.00025, 0.0009, 0.0021, 0.004, 0.0041, 0.02, 0.1):
+            calls = calls_of_turn(seconds, 200)
+            self.assertTrue(calls >= 8 or calls * seconds >= 0.032, (seconds, calls))
+            self.assertTrue(calls <= 8 or calls * seconds <= 0.0021, (seconds, calls))
+        self.assertEqual((calls_of_turn(0.001, 5), calls_of_turn(0, 200), calls_of_turn(0.1, 200)), (5, 200, 1))
 
 
 class Pairs(Folder):
