@@ -2,6 +2,8 @@
 result that other processes disturbed is not kept."""
 
 import hashlib
+import importlib.machinery
+import importlib.util
 import json
 import os
 import pathlib
@@ -12,6 +14,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
+from attention_cpu.needed import judge, key
 from dense_ops.summary import calls_of_turn, summary
 from harness import report
 
@@ -232,6 +235,54 @@ class DenseOps(unittest.TestCase):
             self.assertTrue(calls >= 8 or calls * seconds >= 0.032, (seconds, calls))
             self.assertTrue(calls <= 8 or calls * seconds <= 0.0021, (seconds, calls))
         self.assertEqual((calls_of_turn(0.001, 5), calls_of_turn(0, 200), calls_of_turn(0.1, 200)), (5, 200, 1))
+
+
+class AttentionCpu(Folder):
+    def setUp(self):
+        super().setUp()
+        loader = importlib.machinery.SourceFileLoader("attention_cpu_run", str(ROOT / "benchmarks/attention_cpu/run"))
+        self.run_file = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+        bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+        loader.exec_module(self.run_file)
+        sys.dont_write_bytecode = bytecode
+        self.figures = [{**figure, "peak": 100.0, "gflops": 70.0}
+                        for figure, *_ in self.run_file.wanted(self.run_file.DTYPES, "")]
+        self.peers = {key(f): 70 / 1.65 for f in self.figures if f["what"] in ("forward", "backward")
+                      and f["setting"].startswith("S=")}
+
+    def verdicts(self, figures, threads=2):
+        return {row["needed"]: row for row in judge(figures, self.peers, {}, [], [], threads)}
+
+    def test_every_feature_is_judged(self):
+        rows = self.verdicts(self.figures)
+        for what in ("backward_bias over backward", "forward_dropout over forward", "backward_dropout over backward",
+                     "jvp over forward", "second over backward", "ratio to PyTorch, float32, everywhere"):
+            self.assertEqual(rows[what][""], "met", what)
+        slow = [{**f, "gflops": 30.0} if f["what"] == "second" and f["causal"] and f["D"] == 128 else f for f in self.figures]
+        row = self.verdicts(slow)["second over backward"]
+        self.assertEqual((row["worst"], row[""], "D=128 causal second" in row["where"]), ("0.43", "MISSED", True))
+
+    def test_many_cores_need_more_at_2048(self):
+        name = "ratio to PyTorch, float32, S = 2048, on 16 threads"
+        self.assertNotIn(name, self.verdicts(self.figures))
+        self.assertEqual(self.verdicts(self.figures, 16)[name][""], "met")
+        slower = [{**f, "gflops": 65.0} if f["setting"] == "S=2048" and f["dtype"] == "float32" else f for f in self.figures]
+        self.assertEqual(self.verdicts(slower, 16)[name][""], "MISSED")
+        self.assertEqual(self.verdicts(slower)["ratio to PyTorch, float32, everywhere"][""], "met")
+
+    def test_a_part_is_judged_by_what_it_has(self):
+        part = [f for f in self.figures if f["causal"] and f["what"] == "forward"]
+        self.assertEqual(set(self.verdicts(part)), {
+            f"ratio to PyTorch, {dtype}, {which}" for dtype in self.run_file.DTYPES for which in ("everywhere", "geometric mean")}
+            | {f"ragged over dense of the same mean, {mean}" for mean in (40, 300, 1200)})
+
+    def test_a_part_takes_no_result_s_place(self):
+        kept = self.write("attention_cpu.json", json.dumps({"figures": self.figures}))
+        part = [figure for figure, *_ in self.run_file.wanted(["float32"], "S=2048")]
+        self.assertEqual(self.run_file.lost(kept, part), len(self.figures) - len(part))
+        self.assertEqual(self.run_file.lost(kept, self.figures), 0)
+        kept.write_text(json.dumps({"figures": part[:3]}))
+        self.assertEqual((self.run_file.lost(kept, part), self.run_file.lost(self.root / "none.json", part)), (0, 0))
 
 
 class Pairs(Folder):
