@@ -280,7 +280,7 @@ void convert(Walk walk, const View& source, const View& target) {
 }  // namespace
 
 /// Sizes are equal (an expanded source has strides 0). Source and target share no memory. Floating to integer truncates; to
-/// bool: "is not zero"; to halves: through float32, to nearest even.
+/// bool: "is not zero"; to halves: rounded once, to nearest even.
 void copy(const Context&, const View& source, const View& target) {
   if (target.numel() == 0) return;
   const Walk walk(source, target);
