@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "deckle/base/error.h"
 #include "deckle/core/cuda/capture.h"
 #include "deckle/core/draws.h"
 
@@ -28,7 +29,7 @@ struct ThreadGenerator {
 
   void start(Seeding& state) {  // under its mutex
     seen = state.count.load(std::memory_order_relaxed);
-    generator.set_state(state.seed, state.parts++ * kThreadOffset);
+    generator.restart(state.seed, state.parts++ * kThreadOffset);
   }
 };
 
@@ -38,6 +39,11 @@ ThreadGenerator& own() {
 }
 
 }  // namespace
+
+void Generator::set_state(uint64_t seed, uint64_t offset) {
+  cuda::refuse_in_capture("a generator's state set, as each replay goes on where the generator stands");
+  restart(seed, offset);
+}
 
 PhiloxStream Generator::reserve(int64_t count, Device device) {
   Draw draw{{seed_, offset_}, static_cast<uint64_t>((count + 3) / 4)};
@@ -58,6 +64,7 @@ Generator& default_generator() {
 }
 
 void manual_seed(uint64_t seed) {
+  call_as("manual_seed", [] { cuda::refuse_in_capture("a seed set, as each replay goes on where the generator stands"); });
   Seeding& state = seeding();
   const std::lock_guard lock(state.mutex);
   state.seed = seed;

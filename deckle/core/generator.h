@@ -15,14 +15,18 @@ class Generator {
 
   uint64_t seed() const { return seed_; }
   uint64_t offset() const { return offset_; }
-  void set_state(uint64_t seed, uint64_t offset) {
-    seed_ = seed;
-    offset_ = offset;
-  }
+  /// Refused while a cuda::Graph is recorded, whose replays go on where the generator stands: a state set there would be in none.
+  void set_state(uint64_t seed, uint64_t offset);
 
   /// Takes the next `count` 32-bit words of the stream, in whole blocks of four, for work on `device`. In a cuda::Graph that is
   /// recorded they are the next ones at each replay; the host cannot have them there.
   PhiloxStream reserve(int64_t count, Device device = {});
+
+  /// The same for what records graphs and starts the threads' generators.
+  void restart(uint64_t seed, uint64_t offset) {
+    seed_ = seed;
+    offset_ = offset;
+  }
 
  private:
   uint64_t seed_;
@@ -35,6 +39,7 @@ class Generator {
 Generator& default_generator();
 
 /// Restarts the default generators of all threads with this seed. Part n of the stream begins at offset n * kThreadOffset.
+/// Refused while a cuda::Graph is recorded, as Generator::set_state is.
 void manual_seed(uint64_t seed);
 inline constexpr uint64_t kThreadOffset = uint64_t{1} << 44;
 

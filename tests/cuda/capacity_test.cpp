@@ -324,6 +324,12 @@ TEST(CudaGraph, RefusesWhatWouldNotBeReplayed) {
   EXPECT_NE(recorded([&] { on_host.to(kGpu); }).find("which cannot have an upload"), std::string::npos);
   EXPECT_NE(recorded([&] { dropout(on_host, 0.5); }).find("which cannot have random numbers on the host"), std::string::npos);
   EXPECT_NE(recorded([&] { cuda::Graph(kGpu, [] {}); }).find("which cannot have another graph"), std::string::npos);
+  Generator generator(3);
+  const std::string seed = recorded([&] { manual_seed(3); });
+  EXPECT_NE(seed.find("manual_seed: a graph is being recorded, which cannot have a seed set"), std::string::npos) << seed;
+  const std::string state = recorded([&] { generator.set_state(4, 0); });
+  EXPECT_NE(state.find("which cannot have a generator's state set"), std::string::npos) << state;
+  EXPECT_EQ(generator.seed(), 3u);
   const cuda::Graph other(kGpu, [] {});
   EXPECT_NE(recorded([&] { other.replay(); }).find("which cannot have a replay of another graph"), std::string::npos);
   EXPECT_EQ(deckle::sum(x * 0.0).item(), 0);  // nothing of it is left

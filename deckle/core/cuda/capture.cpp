@@ -54,7 +54,7 @@ void draw_again(const std::vector<RecordedDraws>& draws, Device device) {
   for (const RecordedDraws& of : draws) {
     const uint64_t now[] = {of.generator->seed(), of.generator->offset()};
     if (of.standing != nullptr) copy_bytes(of.standing->as<void>(), device, now, {}, sizeof(now));
-    of.generator->set_state(now[0], now[1] + of.blocks);
+    of.generator->restart(now[0], now[1] + of.blocks);
   }
 }
 
@@ -67,7 +67,7 @@ Capturing::~Capturing() {
   note_recording(-1);
   for (RecordedDraws& draws : current->draws) {
     draws.blocks = draws.generator->offset() - draws.first;
-    draws.generator->set_state(draws.generator->seed(), draws.first);
+    draws.generator->restart(draws.generator->seed(), draws.first);
   }
   current = nullptr;
 }
