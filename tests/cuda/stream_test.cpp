@@ -99,6 +99,41 @@ TEST(CudaStreams, KeepTheOrderOfMemoryBetweenReplaysAndOthers) {
   }
 }
 
+/// Where the operands are one stream's alone, the lengths are what both have.
+TEST(CudaStreams, AttentionReadsTheLengthsOfARoomInTheirOrder) {
+  NEEDS_GPU();
+  const Stream side = cuda::new_stream(kGpu);
+  const Tensor values = randn({64, 2, 64}).to(kGpu);
+  const std::vector<int64_t> lengths[] = {{40, 24}, {24, 40}};
+  for (const DType dtype : {DType::bfloat16, DType::float64}) {
+    RaggedCapacity room({.components = 2, .rows = 64}, kGpu);
+    NestedTensor x;
+    std::vector<Tensor> expected;
+    for (const std::vector<int64_t>& of : lengths) {
+      room.set_lengths(of);
+      const cuda::OnStream there(kGpu, side);
+      x = NestedTensor(values.to(dtype), room.ragged());
+      expected.push_back(attention(x, x, x).values());
+    }
+    ASSERT_FALSE(equal(expected[0], expected[1]));
+    for (int turn = 0; turn < 6; ++turn) {
+      keep_busy();
+      room.set_lengths(lengths[turn % 2]);
+      Tensor before, after;
+      {
+        const cuda::OnStream there(kGpu, side);
+        before = attention(x, x, x).values();  // after the lengths that were set,
+        keep_busy();
+        after = attention(x, x, x).values();
+      }
+      room.set_lengths(lengths[(turn + 1) % 2]);  // and before those that are set next
+      const cuda::OnStream there(kGpu, side);
+      EXPECT_TRUE(equal(before, expected[static_cast<size_t>(turn % 2)])) << name(dtype) << ", turn " << turn;
+      EXPECT_TRUE(equal(after, expected[static_cast<size_t>(turn % 2)])) << name(dtype) << ", turn " << turn;
+    }
+  }
+}
+
 TEST(CudaStreams, WhatAReplayOnlyClearsKeepsItsOrder) {
   NEEDS_GPU();
   const Stream side = cuda::new_stream(kGpu);

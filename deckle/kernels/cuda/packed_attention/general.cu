@@ -15,6 +15,7 @@
 #include "deckle/kernels/args/attention_views.h"
 #include "deckle/kernels/cuda/general_attention/kernels.h"
 #include "deckle/kernels/cuda/packed_attention/dropout_key.h"
+#include "deckle/kernels/cuda/packed_attention/offsets.h"
 
 namespace deckle::kernels::cuda {
 namespace {
@@ -30,6 +31,7 @@ class GeneralCall {
         metadata_(plan->problem, x.q.sizes[0], x.k.sizes[0]),
         key_(context, plan->problem.dropout) {
     const AttentionProblem& p = plan->problem;
+    use_offsets(context, p);
     const std::vector<std::byte>& bytes = metadata_.bytes();
     const void* memory = p.known() ? kept_of_lengths(p) : nullptr;
     if (memory == nullptr) memory = p.known() ? upload(bytes.data(), size()) : take(size());

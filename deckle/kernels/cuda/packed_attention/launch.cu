@@ -29,6 +29,7 @@
 #include "deckle/kernels/cuda/attention/tangent_forward.h"
 #include "deckle/kernels/cuda/packed_attention/dropout_key.h"
 #include "deckle/kernels/cuda/packed_attention/general.h"
+#include "deckle/kernels/cuda/packed_attention/offsets.h"
 
 namespace deckle::kernels::cuda {
 namespace {
@@ -103,6 +104,7 @@ class Call {
   Call(const Context& context, const AttentionInputsView& x, const AttentionPlan& plan)
       : context_(context), uploads_(context), dropout_key_(context, plan.problem.dropout) {
     const AttentionProblem& p = plan.problem;
+    use_offsets(context, p);
     const bool dense = is_dense(p);
     const int64_t rows = dense ? common_length(p.q_offsets, p.sequences) : 0;
     const int64_t keys = dense ? common_length(p.k_offsets, p.sequences) : 0;
