@@ -37,6 +37,22 @@ TEST(CudaEdges, ProductsOfIntegersAreModuloTheirRange) {
   testing::expect_error([&] { bmm(whole.to(kGpu), whole.to(kGpu)); }, "bmm: self is int64");
 }
 
+/// Beyond 2^20 matrices a batch is several calls of cuBLASLt, which counts them in 32 bits.
+TEST(CudaEdges, ProductsOfMoreMatricesThanOneCallTakes) {
+  NEEDS_GPU();
+  constexpr int64_t kCount = (1 << 20) + 3;
+  const Tensor a = randint(-8, 8, {kCount, 3, 2}).to(DType::float32).to(kGpu);
+  const Tensor b = randint(-8, 8, {kCount, 2, 1}).to(DType::float32).to(kGpu);
+  const Tensor expected = deckle::sum(a * transpose(b, 1, 2), -1, true);
+  testing::expect_equal(bmm(a, b), expected);
+  testing::expect_equal(bmm(transpose(a, 1, 2).contiguous().transpose(1, 2), b), expected);
+  const Tensor apart = randint(-8, 8, {kCount, 3, 4}).to(DType::float32).to(kGpu);  // neither rows nor columns are contiguous
+  const Tensor every = slice(apart, 2, 0, 4, 2);
+  testing::expect_equal(bmm(every, b), deckle::sum(every * transpose(b, 1, 2), -1, true));
+  testing::expect_equal(bmm(a, expand(slice(b, 0, 0, 1), {kCount, 2, 1})),
+                        deckle::sum(a * transpose(slice(b, 0, 0, 1), 1, 2), -1, true));
+}
+
 TEST(CudaEdges, ConversionsToIntegersSaturate) {
   NEEDS_GPU();
   const double inf = std::numeric_limits<double>::infinity();

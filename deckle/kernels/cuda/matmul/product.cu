@@ -24,6 +24,7 @@ namespace {
 
 constexpr int64_t kWorkspace = 32 << 20;
 constexpr size_t kMostPlans = 4096;
+constexpr int64_t kMostMatrices = 1 << 20;  // of one call: cuBLASLt counts them in 32 bits
 
 void check_status(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS)
@@ -251,7 +252,15 @@ void product(const Context& context, DType dtype, const Matrices& a, const Matri
   if (!is_floating(dtype)) throw Error("the operands are " + to_string(dtype) + " (expected a floating dtype)");
   if (batch == 0 || result.rows == 0 || result.columns == 0) return;
   if (batch == 1 && small_product(context, dtype, a, b, result, bias, accumulates)) return;
-  run(context, dtype, a, b, result, batch, bias, accumulates);
+  for (int64_t first = 0; first < batch; first += kMostMatrices) {
+    const auto from_first = [&](const Matrices& all) {
+      Matrices rest = all;
+      rest.data = static_cast<char*>(all.data) + first * all.batch * item_size(dtype);
+      return rest;
+    };
+    run(context, dtype, from_first(a), from_first(b), from_first(result), std::min(batch - first, kMostMatrices), bias,
+        accumulates);
+  }
 }
 
 }  // namespace matmul
