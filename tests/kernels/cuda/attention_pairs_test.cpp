@@ -134,8 +134,7 @@ void expect_gradients(const Options& o, double& worst, double& worst_ratio) {
     // With one or two keys dP and delta are nearly the same number, summed up in two orders: what is left of them has the
     // roundings of both. Plain float32 here adds up both in one order, where these cancel.
     const double cancelled = o.keys.size() == 1 && o.keys[0] <= 2 ? 64 : 1;
-    // Three and four times, where docs/hopper.md tells of about twice: room until the worst ratio, printed below, is known of
-    // more runs.
+    // The worst that was measured, as it is printed below, stands in docs/hopper.md.
     EXPECT_LE(mine.norm, std::max(1e-6 * cancelled, 3 * simple.norm)) << "gradient " << i << ", plain float32: " << simple.norm;
     EXPECT_LE(mine.largest, 4 * simple.largest + 1e-6 * cancelled) << "gradient " << i << ", plain float32: " << simple.largest;
     worst = std::max(worst, mine.norm);
