@@ -42,10 +42,9 @@ TEST(CudaMessages, OfADriverThatIsMissingOrTooOld) {
 }
 
 TEST(CudaMessages, OfAMissingLibraryOrOneOfAnotherVersion) {
-  expect_said(
-      [] { cuda::fail_library("libcublasLt.so.13"); }, ErrorKind::runtime,
-      "no libcublasLt.so.13 for products on a GPU (expected the CUDA toolkit's libcublas, the Python package nvidia-cublas, "
-      "or DECKLE_CUBLASLT set to the file)");
+  expect_said([] { cuda::fail_library("libcublasLt.so.13"); }, ErrorKind::runtime,
+              "no libcublasLt.so.13 for products on a GPU (expected the CUDA toolkit's libcublas in the loader's path or "
+              "/usr/local/cuda/lib64, or DECKLE_CUBLASLT set to the file, which the Python package nvidia-cublas has too)");
   expect_said([] { cuda::fail_function("libcublasLt.so.13", "cublasLtMatmul"); }, ErrorKind::runtime,
               "libcublasLt.so.13 has no cublasLtMatmul (expected that of this build's CUDA)");
 }

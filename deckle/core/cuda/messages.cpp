@@ -41,8 +41,8 @@ void fail_device(Device device, int count, const Report& report, int toolkit) {
 
 void fail_library(std::string_view file) {
   fail(ErrorKind::runtime,
-       "no {} for products on a GPU (expected the CUDA toolkit's libcublas, the Python package nvidia-cublas, or DECKLE_CUBLASLT "
-       "set to the file)",
+       "no {} for products on a GPU (expected the CUDA toolkit's libcublas in the loader's path or /usr/local/cuda/lib64, or "
+       "DECKLE_CUBLASLT set to the file, which the Python package nvidia-cublas has too)",
        file);
 }
 
