@@ -21,6 +21,7 @@ using Batches = std::vector<NestedTensor>;
 struct Op {
   std::string name;
   std::function<Batches(const NestedTensor& x, int64_t n)> call;
+  int64_t groups = 0;  // uploads that every call of both numbers makes: of transposes as matrices (docs/gpu.md)
 };
 
 NestedTensor dense(const Tensor& tensor) { return {tensor, Ragged()}; }
@@ -90,10 +91,12 @@ std::vector<Op> ops_of_rows() {
 
 std::vector<Op> ops_of_matrices() {
   std::vector<Op> ops = ops_of_any_shape();
-  ops.push_back({"transpose", [](const auto& x, int64_t n) { return Batches{transpose(x, n, n + 1)}; }});
-  ops.push_back({"permute", [](const auto& x, int64_t n) {
+  ops.push_back({"transpose", [](const auto& x, int64_t n) { return Batches{transpose(x, n, n + 1)}; }, 1});
+  ops.push_back({"permute",
+                 [](const auto& x, int64_t n) {
                    return Batches{n == 1 ? permute(x, {0, 3, 2, 1}) : permute(x, {0, 2, 3, 1})};
-                 }});
+                 },
+                 1});
   ops.push_back({"diagonal", [](const auto& x, int64_t n) { return Batches{diagonal(x, n - 1, 1, 2)}; }});
   ops.push_back({"tril", [](const auto& x, int64_t n) { return Batches{tril(select(x, 3, 0), n - 2)}; }});
   ops.push_back({"triu", [](const auto& x, int64_t n) { return Batches{triu(select(x, 3, 0), n - 2)}; }});
@@ -114,7 +117,7 @@ void expect_equal(const Batches& got, const Batches& expected) {
   }
 }
 
-/// For each op: both numbers, then both again without an upload.
+/// For each op: both numbers, then both again without an upload but those of groups.
 void check_uploads(const std::vector<Op>& ops, const NestedTensor& x) {
   for (const Op& op : ops) {
     SCOPED_TRACE(op.name);
@@ -128,7 +131,7 @@ void check_uploads(const std::vector<Op>& ops, const NestedTensor& x) {
       const int64_t before = uploads();
       const Batches got[] = {op.call(there, 1), op.call(there, 2)};
       if (run > 0) {
-        EXPECT_EQ(uploads(), before);
+        EXPECT_LE(uploads(), before + op.groups);
       }
       for (int n = 0; n < 2; ++n) expect_equal(got[n], expected[n]);
     }

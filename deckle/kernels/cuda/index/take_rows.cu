@@ -45,6 +45,7 @@ void run(const Context& context, const View& source, const RowShape& shape, cons
 
 void take_rows(const Context& context, const View& source, const RowShape& shape, const View& indices, const View& result,
                bool or_none = false) {
+  const Indices checked(indices);  // its dtype, of an empty one too
   if (result.numel() == 0) return;
   const int64_t bytes = shape.inner * item_size(source.dtype);
   const auto fits = [&](int64_t piece) {
