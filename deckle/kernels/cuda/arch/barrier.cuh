@@ -107,6 +107,23 @@ __device__ __forceinline__ void named_sync(int id) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(threads) : "memory");
 }
 
+/// The same; whether `mine` holds in any of them.
+template <int threads>
+__device__ __forceinline__ bool named_any(int id, bool mine) {
+  uint32_t any;
+  asm volatile(
+      "{\n"
+      ".reg .pred mine, any;\n"
+      "setp.ne.u32 mine, %3, 0;\n"
+      "bar.red.or.pred any, %1, %2, mine;\n"
+      "selp.u32 %0, 1, 0, any;\n"
+      "}"
+      : "=r"(any)
+      : "r"(id), "n"(threads), "r"(static_cast<uint32_t>(mine))
+      : "memory");
+  return any != 0;
+}
+
 template <int threads>
 __device__ __forceinline__ void named_arrive(int id) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(threads) : "memory");

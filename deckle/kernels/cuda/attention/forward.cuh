@@ -148,6 +148,13 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
         range.end = arch::uniform(item.tile_end);
       }
     }
+    // Tiles [inner_begin, kept_end) keep the references that their rows have after tile kept_end.
+    int kept_end = min(range.inner_end, range.end) - 1;
+    if constexpr (Config::keeps_reference) {
+      const int repeated = arch::uniform(item.repeated);
+      if (repeated != 0) kept_end = range.inner_begin;
+      if (repeated != 0 && (repeated >> warpgroup & 1) == 0) range.begin = range.end = arch::uniform(item.tile_begin);
+    }
     float out[Dv / 2];
 #pragma unroll
     for (int i = 0; i < Dv / 2; ++i) out[i] = 0.0f;
@@ -168,6 +175,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
       kv.advance();
     };
     const auto edge = [&](int j) { return j < range.inner_begin || j >= range.inner_end; };
+    const auto keeps = [&](int j) { return Config::keeps_reference && j >= range.inner_begin && j < kept_end; };
     const auto walk = [&](auto&& features) {
       const auto apply = [&](int tile, float(&scores)[N / 2]) {
         if constexpr (std::remove_cvref_t<decltype(features)>::kMixesScores) {
@@ -199,7 +207,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
           fetch(j - 1);
           if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
           features.mask(scores, at);
-          if (update_maximum<N>(scores, state, rescale, c)) scale_rows(out, rescale);
+          if (!keeps(at.tile) && update_maximum<N>(scores, state, rescale, c)) scale_rows(out, rescale);
           exponentiate<N>(scores, state, c);
           tile::pack_operand<element>(p, scores);
           features.drop(p);
@@ -245,7 +253,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
           fetch(j - 1);
           if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
           features.mask(scores, at);
-          const bool rescales = update_maximum<N>(scores, state, rescale, c);
+          const bool rescales = !keeps(at.tile) && update_maximum<N>(scores, state, rescale, c);
           exponentiate<N>(scores, state, c);
 
           out_under_way.wait();
@@ -264,7 +272,19 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
     };
     with_features<Config>(args, shared, item, warpgroup, walk);
 
-    store_output<Config>(args, shared, q.slot, item, warpgroup, out, state);
+    bool stores = true;
+    if constexpr (Config::keeps_reference) {
+      const bool fails = range.inner_begin < kept_end && KeptReference::failed(state, out);
+      const int failed = arch::uniform(arch::named_any<128>(1 + warpgroup, fails)), repeated = arch::uniform(item.repeated);
+      stores = failed == 0 && (repeated == 0 || (repeated >> warpgroup & 1) != 0);
+      if (!stores) {
+        if (threadIdx.x % 128 == 0) atomicOr(&shared.items[q.slot].failed, failed << warpgroup);
+        arch::release(shared.q_empty[q.slot]);
+      }
+    } else {
+      arch::named_sync<128>(1 + warpgroup);  // all four warps are done with q
+    }
+    if (stores) store_output<Config>(args, shared, q.slot, item, warpgroup, out, state);
     q.advance();
   }
 }
@@ -279,6 +299,7 @@ __global__ void __launch_bounds__(Config::threads, Config::blocks)
     for (int i = 0; i < Config::query_buffers; ++i) {
       arch::init_barrier(shared.q_full[i], 1);
       arch::init_barrier(shared.q_empty[i], 4 * Config::warpgroups);
+      shared.items[i].failed = 0;
     }
     for (int i = 0; i < Config::stages; ++i) {
       arch::init_barrier(shared.k_full[i], 1);

@@ -60,14 +60,13 @@ __device__ __forceinline__ bool combine_parts(const ForwardArguments& args, cons
   return true;
 }
 
-/// Writes out and lse. Out leaves through the q buffer, which is then given back.
+/// Writes out and lse. Out leaves through the q buffer, which all four warps are done with, and which is then given back.
 template <class Config>
 __device__ __forceinline__ void store_output(const ForwardArguments& args, ForwardStorage<Config>& shared, int slot,
                                              const ForwardItem& item, int warpgroup, float (&out)[Config::Dv / 2],
                                              RowState& state) {
   const int thread = threadIdx.x % 128, warp = thread / 32;
   const auto& buffer = shared.q[slot];
-  arch::named_sync<128>(1 + warpgroup);  // all four warps are done with q
   if (arch::uniform(item.cut) >= 0 && !combine_parts<Config>(args, item, warpgroup, out, state)) {
     arch::release_tile(shared.q_empty[slot]);
     return;

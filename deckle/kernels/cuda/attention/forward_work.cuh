@@ -65,6 +65,8 @@ struct ForwardConfig {
   static constexpr int blocks = blocks_;           // per SM
   static constexpr bool scored = scored_;          // soft cap, slopes, bias, table, dropout
   static constexpr bool moves_registers = warpgroups > 1;
+  // Maxima are looked for until each row has one, and in tiles with an edge; see KeptReference.
+  static constexpr bool keeps_reference = element == Element::bf16 && !scored && warpgroups > 1;
   static constexpr int threads = 128 * warpgroups + (moves_registers ? 128 : 32);
   static constexpr int producer_registers = warpgroups > 2 ? 32 : 40;
   static constexpr int consumer_registers = warpgroups == 4 ? 112 : warpgroups == 3 ? 160 : 232;
@@ -83,6 +85,7 @@ struct ForwardItem {
   int walk;                  // this item's, where there are walks; then none is cut
   int64_t lse;               // index of the sequence's first row
   int sequence;
+  int failed, repeated;      // of kept references, a bit a warpgroup: did not hold; is done again without, 0: the first time
 };
 
 /// Each warp's 16 rows of a tile of the bias, where a config knows of one. Rows are 16 bytes apart beyond their length: eight of
@@ -175,6 +178,27 @@ __device__ __forceinline__ void decode_item(const ForwardArguments& args, int in
   }
 }
 
+/// Whether an item is issued to the free `slot`, and not a new one, because a kept reference did not hold for it: the one before in
+/// this slot or, at the end of all work, the one under way.
+template <class Config>
+__device__ __forceinline__ bool repeats_item(ForwardStorage<Config>& shared, Ring<Config::query_buffers> q, bool at_end) {
+  ForwardItem& slot = shared.items[q.slot];
+  if constexpr (Config::query_buffers > 1) {
+    if (slot.failed == 0 && at_end) {
+      q.advance();
+      arch::wait(shared.q_empty[q.slot], q.parity ^ 1);
+      ForwardItem& under_way = shared.items[q.slot];
+      if (under_way.failed != 0) {
+        slot = under_way;
+        under_way.failed = 0;
+      }
+    }
+  }
+  slot.repeated = slot.failed;
+  slot.failed = 0;
+  return slot.repeated != 0;
+}
+
 template <class Config>
 __device__ __forceinline__ void produce(const ForwardArguments& args, ForwardStorage<Config>& shared) {
   using arch::CacheHint;
@@ -204,16 +228,22 @@ __device__ __forceinline__ void produce(const ForwardArguments& args, ForwardSto
   for (;;) {
     arch::wait(shared.q_empty[q.slot], q.parity ^ 1);
     ForwardItem& slot = shared.items[q.slot];
-    if (index >= total) {
-      slot.head = -1;
-      arch::arrive(shared.q_full[q.slot]);
-      break;
-    }
-    if constexpr (kDecodesAhead) {
-      slot = ahead;
+    bool repeats = false;
+    if constexpr (Config::keeps_reference) repeats = repeats_item<Config>(shared, q, index >= total);
+    if (repeats) {
+      next = index;
     } else {
-      decode_item<Config>(args, index, slot);
-      next = draw(index);
+      if (index >= total) {
+        slot.head = -1;
+        arch::arrive(shared.q_full[q.slot]);
+        break;
+      }
+      if constexpr (kDecodesAhead) {
+        slot = ahead;
+      } else {
+        decode_item<Config>(args, index, slot);
+        next = draw(index);
+      }
     }
     arch::expect_bytes(shared.q_full[q.slot], Storage::QTile::bytes);
     tile::load_tile(shared.q[q.slot], args.q, shared.q_full[q.slot], slot.row, slot.head, slot.batch, CacheHint::evict_first);

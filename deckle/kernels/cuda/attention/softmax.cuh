@@ -76,6 +76,23 @@ __device__ __forceinline__ void exponentiate(float (&scores)[N / 2], RowState& s
   for (int h = 0; h < 2; ++h) state.sum[h] = sum[h][0] + sum[h][1];
 }
 
+/// Where a row's reference, once it has one, is kept whatever larger scores come: their maxima are then not looked for, and p may
+/// be as large as float32 and bfloat16 hold, whose relative precision is the same everywhere. What overflowed is not finite in the
+/// sum or in the outputs, and stays so (infinite p times a value of 0 is NaN). Sums end below 2^60, so that their logarithm is as
+/// precise as the log-sum-exp. Not for float16, which holds 2^16.
+struct KeptReference {
+  static constexpr float kLargestSum = 1152921504606846976.0f;
+
+  template <int count>
+  static __device__ __forceinline__ bool failed(const RowState& state, const float (&out)[count]) {
+    float finite = 0.0f;
+#pragma unroll
+    for (float x : out) finite = fmaf(x, 0.0f, finite);
+    const auto holds = [&](int h) { return state.sum[h] < kLargestSum && state.maximum[h] > kMinusInfinity; };
+    return !(holds(0) && holds(1) && finite == 0.0f);
+  }
+};
+
 /// The end of a row whose sum, of all its columns, belongs to `maximum`: what its outputs are multiplied with, and its
 /// log-sum-exp. `sink`: one more logit; null: none. A row without either gets zeros and -inf; NaN stays NaN.
 struct RowEnd {
