@@ -176,6 +176,27 @@ TEST_P(AttentionForward, SurvivesExtremeLogits) {
   expect_forward(c, 2 * output_tolerance(o.element));
 }
 
+// Tiles are walked from the last key on: of some rows, here and there, later ones exceed the first by more than kept references
+// of the softmax can bear, of whole items and of the parts of cut ones.
+TEST_P(AttentionForward, SurvivesLaterKeysOfFarLargerScores) {
+  for (const float magnitude : {5.0f, 6.5f, 20.0f}) {
+    for (const auto& [queries, keys, heads] : {std::tuple(700, 2300, 5), {300, 4097, 3}}) {
+      for (const AttentionMask& mask : {kFull, kCausal}) {
+        CaseOptions o = dense(1, queries, keys, mask);
+        o.heads = o.kv_heads = heads;
+        o.magnitude = magnitude;
+        AttentionCase c(o);
+        c.reference();
+        c.forward();
+        expect_forward(c, 2 * output_tolerance(o.element));
+        const CaseTensor first = c.out.copy();
+        c.forward();
+        ASSERT_EQ(different(c.out, first), 0u);
+      }
+    }
+  }
+}
+
 TEST_P(AttentionForward, AddsUpThePartsOfALastWaveInOneOrder) {
   // The last has pieces alone, more than items.
   for (const auto& [queries, keys, heads] : {std::tuple(300, 2700, 3), {300, 4097, 3}, {4096, 4096, 2}}) {

@@ -85,7 +85,7 @@ struct ForwardItem {
   int walk;                  // this item's, where there are walks; then none is cut
   int64_t lse;               // index of the sequence's first row
   int sequence;
-  int failed, repeated;      // of kept references, a bit a warpgroup: did not hold; is done again without, 0: the first time
+  int failed, repeated;  // of kept references, a bit a warpgroup: did not hold; is done again without, 0: the first time
 };
 
 /// Each warp's 16 rows of a tile of the bias, where a config knows of one. Rows are 16 bytes apart beyond their length: eight of
@@ -178,8 +178,8 @@ __device__ __forceinline__ void decode_item(const ForwardArguments& args, int in
   }
 }
 
-/// Whether an item is issued to the free `slot`, and not a new one, because a kept reference did not hold for it: the one before in
-/// this slot or, at the end of all work, the one under way.
+/// Whether an item is issued to the free `slot`, and not a new one, because a kept reference did not hold for it: the one before
+/// in this slot or, at the end of all work, the one under way.
 template <class Config>
 __device__ __forceinline__ bool repeats_item(ForwardStorage<Config>& shared, Ring<Config::query_buffers> q, bool at_end) {
   ForwardItem& slot = shared.items[q.slot];

@@ -77,9 +77,9 @@ __device__ __forceinline__ void exponentiate(float (&scores)[N / 2], RowState& s
 }
 
 /// Where a row's reference, once it has one, is kept whatever larger scores come: their maxima are then not looked for, and p may
-/// be as large as float32 and bfloat16 hold, whose relative precision is the same everywhere. What overflowed is not finite in the
-/// sum or in the outputs, and stays so (infinite p times a value of 0 is NaN). Sums end below 2^60, so that their logarithm is as
-/// precise as the log-sum-exp. Not for float16, which holds 2^16.
+/// be as large as float32 and bfloat16 hold, whose relative precision is the same everywhere. What overflowed is not finite in
+/// the sum or in the outputs, and stays so (infinite p times a value of 0 is NaN). Sums end below 2^60, so that their logarithm
+/// is as precise as the log-sum-exp. Not for float16, which holds 2^16.
 struct KeptReference {
   static constexpr float kLargestSum = 1152921504606846976.0f;
 
