@@ -67,8 +67,12 @@ void time_case(double seconds, bool tangents, int D, int S, bool causal) {
   p.workspace_bytes = tangents ? cuda::tangent_attention_workspace_bytes(a) : cuda::split_attention_forward_workspace_bytes(p);
   DeviceBuffer workspace(p.workspace_bytes);
   p.workspace = workspace.as<void>();
-  const double ms =
-      milliseconds(seconds, [&] { tangents ? cuda::tangent_attention(a, nullptr) : cuda::split_attention_forward(p, nullptr); });
+  const double ms = milliseconds(seconds, [&] {
+    if (tangents)
+      cuda::tangent_attention(a, nullptr);
+    else
+      cuda::split_attention_forward(p, nullptr);
+  });
   const double flop = (tangents ? 12.0 : 4.0) * S * S * D * heads * batch * (causal ? 0.5 : 1);
   std::printf("%-10s D%-3d S%-5d %-6s %9.3f ms %7.1f TFLOP/s\n", tangents ? "tangents" : "float32", D, S, causal ? "causal" : "",
               ms, flop / ms * 1e-9);

@@ -34,7 +34,8 @@ struct BackwardSpace {
     peaks = keys + up(work_list_bytes(sizes, Side::keys, 128));
     values = peaks;  // the work of dV has a counter of its own
     peaks += up(work_list_bytes(sizes, Side::keys, 128));
-    peak_bytes = up(int64_t{sizes.batch} * (2 * sizes.heads + 2 * sizes.kv_heads) * int64_t{sizeof(int)});
+    head_bytes = int64_t{sizes.batch} * (2 * sizes.heads + 2 * sizes.kv_heads) * int64_t{sizeof(int)};
+    peak_bytes = up(2 * head_bytes + int64_t{sizeof(int)});  // peaks, depths, and whether they are unsuited
     statistics = peaks + peak_bytes;
     q = statistics + up((q_rows * sizes.heads + kMostWalked) * int64_t{sizeof(RowStatistics)});
     grad = q + up(4 * q_part);
@@ -43,8 +44,12 @@ struct BackwardSpace {
     bytes = v + up(4 * kv_part);
   }
   int width;
-  int64_t q_rows, q_part, kv_part, keys, values, peaks, peak_bytes, statistics, q, grad, k, v, bytes;
+  int64_t q_rows, q_part, kv_part, keys, values, peaks, head_bytes, peak_bytes, statistics, q, grad, k, v, bytes;
 };
+
+/// Powers of two between the largest rows and others. Rows of dO, as those of tokens that are all but sure, may be small: the
+/// gradients of their queries alone err by up to 2^-19 then.
+constexpr int kRange = 12, kGradientRange = 20;
 
 /// One backward, whose operands are split once for its three kernels.
 class SplitPass {
@@ -58,6 +63,8 @@ class SplitPass {
     common_.walk.statistics = reinterpret_cast<const RowStatistics*>(memory_ + space_.statistics);
     common_.walk.statistics_rows = space_.q_rows;
   }
+
+  int* unsuited() const { return depths() + space_.head_bytes / int64_t{sizeof(int)}; }
 
   void run() {
     check(cudaMemsetAsync(peaks(), 0, space_.peak_bytes, stream_), kName);
@@ -90,11 +97,12 @@ class SplitPass {
 
  private:
   int* peaks() const { return reinterpret_cast<int*>(memory_ + space_.peaks); }
+  int* depths() const { return peaks() + space_.head_bytes / int64_t{sizeof(int)}; }
 
   void split() const {
     const CudaAttentionProblem& p = given_.problem;
-    SplitSides sides{{}, 4, sizes_.batch, space_.width};
-    const auto side = [&](const AttentionTensor& tensor, bool key_side, int columns, int64_t parts, const int* of) {
+    SplitSides sides{{}, 4, sizes_.batch, space_.width, 2, p.scale, unsuited()};
+    const auto side = [&](const AttentionTensor& tensor, bool key_side, int columns, int64_t parts, const int* of, int range) {
       return SplitSide{static_cast<const float*>(tensor.data),
                        tensor.batch_stride,
                        tensor.row_stride,
@@ -103,14 +111,16 @@ class SplitPass {
                        key_side ? sizes_.kv_heads : sizes_.heads,
                        columns,
                        const_cast<int*>(of),
+                       depths() + (of - peaks()),
+                       range,
                        reinterpret_cast<__half*>(memory_ + parts),
                        key_side ? space_.kv_part : space_.q_part,
                        key_side ? nullptr : p.lse};
     };
-    sides.side[0] = side(p.q, false, sizes_.head_dim, space_.q, common_.q_peaks);
-    sides.side[1] = side(given_.grad_out, false, sizes_.value_dim, space_.grad, common_.grad_peaks);
-    sides.side[2] = side(p.k, true, sizes_.head_dim, space_.k, common_.k_peaks);
-    sides.side[3] = side(p.v, true, sizes_.value_dim, space_.v, common_.v_peaks);
+    sides.side[0] = side(p.q, false, sizes_.head_dim, space_.q, common_.q_peaks, kRange);
+    sides.side[1] = side(given_.grad_out, false, sizes_.value_dim, space_.grad, common_.grad_peaks, kGradientRange);
+    sides.side[2] = side(p.k, true, sizes_.head_dim, space_.k, common_.k_peaks, kRange);
+    sides.side[3] = side(p.v, true, sizes_.value_dim, space_.v, common_.v_peaks, kRange);
     split_operands(sides, stream_);
   }
 
@@ -188,14 +198,16 @@ int64_t split_attention_backward_workspace_bytes(const AttentionBackward& argume
   return BackwardSpace(arguments.problem.sizes).bytes;
 }
 
-void split_attention_backward(const AttentionBackward& arguments, cudaStream_t stream) {
+const int* split_attention_backward(const AttentionBackward& arguments, cudaStream_t stream) {
   const CudaAttentionProblem& problem = arguments.problem;
   refuse_if(split_attention_backward_why_not(arguments), kName);
   refuse_if(workspace_why_not(problem, split_attention_backward_workspace_bytes(arguments)), kName);
   const OnDevice device(problem.device);
   refuse_if(stream_why_not(stream), kName);
-  if (problem.sizes.heads == 0 || problem.sizes.batch == 0) return;
-  SplitPass(arguments, stream).run();
+  if (problem.sizes.heads == 0 || problem.sizes.batch == 0) return nullptr;
+  SplitPass pass(arguments, stream);
+  pass.run();
+  return pass.unsuited();
 }
 
 }  // namespace deckle::kernels::cuda

@@ -15,6 +15,7 @@ namespace deckle::kernels::cuda {
 /// gradient without memory is not computed.
 std::string split_attention_backward_why_not(const AttentionBackward& arguments);
 int64_t split_attention_backward_workspace_bytes(const AttentionBackward& arguments);
-void split_attention_backward(const AttentionBackward& arguments, cudaStream_t stream);
+/// Returns where the device will say that the operands do not suit, as split_attention_forward does.
+const int* split_attention_backward(const AttentionBackward& arguments, cudaStream_t stream);
 
 }  // namespace deckle::kernels::cuda

@@ -173,15 +173,24 @@ struct SplitWorkspace {
     kv_part = batches * sizes.key_rows * sizes.kv_heads * width;
     const auto up = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
     peaks = up(work_list_bytes(sizes, Side::queries, Narrow::rows));
-    peak_bytes = up(int64_t{sizes.batch} * (sizes.heads + 2 * sizes.kv_heads) * int64_t{sizeof(int)});
+    head_bytes = int64_t{sizes.batch} * (sizes.heads + 2 * sizes.kv_heads) * int64_t{sizeof(int)};
+    peak_bytes = up(2 * head_bytes + int64_t{sizeof(int)});  // peaks, depths, and whether they are unsuited
     q = peaks + peak_bytes;
     k = q + up(4 * q_part);
     v = k + up(4 * kv_part);
     bytes = v + up(4 * kv_part);
   }
   int width;
-  int64_t q_part, kv_part, peaks, peak_bytes, q, k, v, bytes;
+  int64_t q_part, kv_part, peaks, head_bytes, peak_bytes, q, k, v, bytes;
 };
+
+int* unsuited_of(const CudaAttentionProblem& given) {
+  const SplitWorkspace workspace(given.sizes);
+  return reinterpret_cast<int*>(static_cast<char*>(given.workspace) + workspace.peaks + 2 * workspace.head_bytes);
+}
+
+/// Powers of two between the largest rows of v and others: weights have 2^-33 of the largest.
+constexpr int kValueRange = 9, kAnyRange = 256;
 
 template <class Shape>
 void launch(const CudaAttentionProblem& given, cudaStream_t stream) {
@@ -190,7 +199,8 @@ void launch(const CudaAttentionProblem& given, cudaStream_t stream) {
   char* memory = static_cast<char*>(given.workspace);
   const DeviceProblem device = device_problem(given);
   int* peaks = reinterpret_cast<int*>(memory + workspace.peaks);
-  const auto side = [&](const AttentionTensor& tensor, bool key_side, int columns, int64_t parts, int* of) {
+  int* const depths = peaks + workspace.head_bytes / int64_t{sizeof(int)};
+  const auto side = [&](const AttentionTensor& tensor, bool key_side, int columns, int64_t parts, int* of, int range) {
     const float* data = static_cast<const float*>(tensor.data);
     return SplitSide{data,
                      tensor.batch_stride,
@@ -200,16 +210,18 @@ void launch(const CudaAttentionProblem& given, cudaStream_t stream) {
                      key_side ? sizes.kv_heads : sizes.heads,
                      columns,
                      of,
+                     depths + (of - peaks),
+                     range,
                      reinterpret_cast<__half*>(memory + parts),
                      key_side ? workspace.kv_part : workspace.q_part,
                      nullptr};
   };
   int* const k_peaks = peaks + int64_t{sizes.batch} * sizes.heads;
   int* const v_peaks = k_peaks + int64_t{sizes.batch} * sizes.kv_heads;
-  SplitSides sides{{}, 3, sizes.batch, workspace.width};
-  sides.side[0] = side(given.q, false, sizes.head_dim, workspace.q, peaks);
-  sides.side[1] = side(given.k, true, sizes.head_dim, workspace.k, k_peaks);
-  sides.side[2] = side(given.v, true, sizes.value_dim, workspace.v, v_peaks);
+  SplitSides sides{{}, 3, sizes.batch, workspace.width, 1, given.scale, unsuited_of(given)};
+  sides.side[0] = side(given.q, false, sizes.head_dim, workspace.q, peaks, kAnyRange);
+  sides.side[1] = side(given.k, true, sizes.head_dim, workspace.k, k_peaks, kAnyRange);
+  sides.side[2] = side(given.v, true, sizes.value_dim, workspace.v, v_peaks, kValueRange);
 
   // The parts as 16-bit tensors.
   CudaAttentionProblem problem = given;
@@ -272,14 +284,15 @@ int64_t split_attention_forward_workspace_bytes(const CudaAttentionProblem& prob
   return SplitWorkspace(problem.sizes).bytes;
 }
 
-void split_attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
+const int* split_attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
   refuse_if(split_attention_forward_why_not(problem), kName);
   refuse_if(workspace_why_not(problem, split_attention_forward_workspace_bytes(problem)), kName);
   const OnDevice device(problem.device);
   refuse_if(stream_why_not(stream), kName);
   const AttentionSizes& sizes = problem.sizes;
-  if (sizes.heads == 0 || sizes.batch == 0 || sizes.query_rows == 0) return;
+  if (sizes.heads == 0 || sizes.batch == 0 || sizes.query_rows == 0) return nullptr;
   SplitWorkspace(sizes).width == 64 ? launch<Narrow>(problem, stream) : launch<Wide>(problem, stream);
+  return unsuited_of(problem);
 }
 
 }  // namespace deckle::kernels::cuda

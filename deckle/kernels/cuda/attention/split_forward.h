@@ -14,6 +14,8 @@ namespace deckle::kernels::cuda {
 /// for nothing. Serves masks of one interval and sinks, and head dims up to 128.
 std::string split_attention_forward_why_not(const CudaAttentionProblem& problem);
 int64_t split_attention_forward_workspace_bytes(const CudaAttentionProblem& problem);
-void split_attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream);
+/// Returns where in the workspace the device will say 1 if the operands do not suit two parts of float16 (split_parts.cuh), so
+/// that the results may err by more than float32's do; nullptr: there is nothing to compute.
+const int* split_attention_forward(const CudaAttentionProblem& problem, cudaStream_t stream);
 
 }  // namespace deckle::kernels::cuda

@@ -24,6 +24,22 @@ __device__ __forceinline__ int sequence_of_row(const int64_t* offsets, int batch
   return first;
 }
 
+/// Scores err by up to this times 2^-38, where every product of theirs is of the largest numbers of q and k.
+constexpr float kMostScore = 1 << 17;
+constexpr int kInfinity = 0x7f800000, kMantissaBits = 23;
+
+/// Whether the parts of a head of a sequence, with this peak, may err by more than float32 itself does.
+__device__ __forceinline__ bool unsuited(const SplitSides& args, const SplitSide& side, int sequence, int head, int peak) {
+  const int depth = side.depths[int64_t{sequence} * side.heads + head];
+  if (depth > 0 && (peak >> kMantissaBits) - (256 - depth) > side.range) return true;
+  if (&side != args.side) return false;
+  const SplitSide& keys = args.side[args.key_side];
+  const int kv_head = head / (side.heads / keys.heads);
+  const float most = static_cast<float>(side.columns) * args.scale * __int_as_float(peak) *
+                     __int_as_float(keys.peaks[int64_t{sequence} * keys.heads + kv_head]);
+  return !(fabsf(most) <= kMostScore);
+}
+
 /// Either finds the peaks or writes the parts. A warp takes a few rows of a head, 64 columns at a time.
 __global__ void __launch_bounds__(256) split_rows(const __grid_constant__ SplitSides args, bool writes) {
   const SplitSide& side = args.side[blockIdx.z];
@@ -32,12 +48,15 @@ __global__ void __launch_bounds__(256) split_rows(const __grid_constant__ SplitS
   const bool ragged = side.sequences.offsets != nullptr;
   const int64_t all = int64_t{side.sequences.rows} * (ragged ? 1 : args.batch);
   const int64_t first = int64_t{blockIdx.x} * kRowsOfBlock + threadIdx.x / 32 * kRowsOfWarp;
-  int of = -1, peak = 0;
+  int of = -1, peak = 0, depth = 0;
+  bool special = false;
   const auto leave = [&] {
     if (writes || of < 0) return;
-    for (int lanes = 16; lanes > 0; lanes /= 2) peak = max(peak, __shfl_xor_sync(~0u, peak, lanes));
-    if (lane == 0 && peak > 0) atomicMax(side.peaks + int64_t{of} * side.heads + head, peak);
-    peak = 0;
+    if (lane == 0 && peak > 0) {
+      atomicMax(side.peaks + int64_t{of} * side.heads + head, peak);
+      atomicMax(side.depths + int64_t{of} * side.heads + head, depth);
+    }
+    peak = depth = 0;
   };
   for (int64_t row = first; row < min(first + kRowsOfWarp, all); ++row) {
     int sequence;
@@ -56,9 +75,11 @@ __global__ void __launch_bounds__(256) split_rows(const __grid_constant__ SplitS
       leave();
       of = sequence;
       if (writes) peak = side.peaks[int64_t{of} * side.heads + head];
+      if (writes && lane == 0 && unsuited(args, side, of, head, peak)) *args.unsuited = 1;
     }
     if (side.lse != nullptr && side.lse[row * side.heads + head] == -INFINITY) from = nullptr;
     const float scale = writes ? power_of_two(part_exponent(peak)) : 0.0f;
+    int largest = 0;
     for (int column = 2 * lane; column < args.width; column += 64) {
       float x[2];
 #pragma unroll
@@ -73,12 +94,18 @@ __global__ void __launch_bounds__(256) split_rows(const __grid_constant__ SplitS
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           const int bits = __float_as_int(x[i]) & 0x7fffffff;
-          if (bits < 0x7f800000) peak = max(peak, bits);
+          special |= bits >= kInfinity;
+          if (bits < kInfinity) largest = max(largest, bits);
         }
       }
     }
+    if (writes) continue;
+    largest = __reduce_max_sync(~0u, largest);
+    peak = max(peak, largest);
+    if (largest > 0) depth = max(depth, 256 - (largest >> kMantissaBits));
   }
   leave();
+  if (special) *args.unsuited = 1;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Float32 as two numbers of float16: 2^e x = high + low, with one e for each head of a sequence, so that the largest of its
 // numbers is at least 2^14 and below 2^15. high + low differs from 2^e x by up to 2^-24 of it or 2^-25, whichever is more: 2^-39
-// of the largest.
+// of the largest. Operands that this does not suit, as rows beside one that is larger by orders of magnitude, are found on the
+// way: the caller computes the call again in plain float32 (SplitSides::unsuited).
 #pragma once
 
 #include <cuda_fp16.h>
@@ -20,15 +21,19 @@ struct SplitSide {
   int64_t batch_stride, row_stride, head_stride;
   Sequences sequences;
   int heads, columns;
-  int* peaks;        // [sequences, heads], zeros at first
+  int* peaks;        // [sequences, heads], zeros at first: bits of the largest finite magnitude
+  int* depths;       // [sequences, heads], zeros at first: by how many powers of two the largest of a row is below 2^128, at most
+  int range;         // powers of two that may lie between the largest of all rows and that of any row that is not 0
   __half* parts;     // [2, all rows, heads, width]: high, then low
   int64_t part;      // elements of one
   const float* lse;  // of the side of queries: rows where it is -inf count as zeros, whatever they hold; null: none do
 };
 
 struct SplitSides {
-  SplitSide side[4];
-  int sides, batch, width;
+  SplitSide side[4];  // the first is q
+  int sides, batch, width, key_side;
+  float scale;    // of scores
+  int* unsuited;  // 0 at first; becomes 1 where a number is not finite, a row is beyond its range, or scores may err by too much
 };
 
 /// Finds the peaks and writes the parts.

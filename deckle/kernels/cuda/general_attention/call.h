@@ -28,6 +28,7 @@ struct Call {
   bool spare_keys = false;
   uint32_t dropout_key[2] = {0, 0};
   const uint32_t* made_key = nullptr;  // [2], of a graph's work; null: the one above
+  const int* wanted = nullptr;         // where the device says whether forward and backward are to do anything; null: they are
 };
 
 /// What a problem points to on the host but for its mask, in one piece that is copied to the device. A problem of the same

@@ -9,6 +9,7 @@ namespace {
 template <typename T, int kSums>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 ? 2 : 1)
     forward_walk(const Call call, const AttentionOperands x, const AttentionResults y, int panels) {
+  if (unwanted(call)) return;
   __shared__ Shared<T> shared;
   const AttentionProblem& p = call.p;
   const RowBlock block(call, panels, kSums * kTile);

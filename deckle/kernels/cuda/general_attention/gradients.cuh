@@ -13,6 +13,7 @@ namespace deckle::kernels::cuda::general {
 template <typename T, bool second, int kSums>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 && !second ? 2 : 1)
     query_gradient(const Call call, const Cotangents g, const AttentionRows dq, int panels) {
+  if (unwanted(call)) return;
   __shared__ Shared<T> shared;
   const AttentionProblem& p = call.p;
   const RowBlock block(call, panels, kSums * kTile);
@@ -43,6 +44,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 && !second ? 2 : 1)
 template <typename T, bool second, bool of_values, int kSums>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 4 && !second ? 2 : 1)
     key_gradient(const Call call, const Cotangents g, const AttentionRows result, int panels) {
+  if (unwanted(call)) return;
   __shared__ Shared<T> shared;
   const AttentionProblem& p = call.p;
   const TaskBlock own(call.key_tasks, call.key_task_count);

@@ -37,6 +37,8 @@ struct TaskBlock {
         rest(static_cast<int>(blockIdx.x / static_cast<unsigned>(count) + blockIdx.y)) {}
 };
 
+__device__ __forceinline__ bool unwanted(const Call& call) { return call.wanted != nullptr && *call.wanted == 0; }
+
 /// Element `at` of an array of `dtype` as T, which is double for float64 arrays alone.
 template <typename T>
 __device__ __forceinline__ T load(const void* data, int64_t at, DType dtype) {

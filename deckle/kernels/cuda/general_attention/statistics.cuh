@@ -20,6 +20,7 @@ struct Moved {
 template <typename T, bool second>
 __global__ void __launch_bounds__(kThreads, 1)
     row_statistics(const Call call, const Cotangents g, const Moved y, T* delta, T* delta_tangent) {
+  if (unwanted(call)) return;
   const AttentionProblem& p = call.p;
   const TaskBlock own(call.row_tasks, call.row_task_count);
   const Task task = own.task;

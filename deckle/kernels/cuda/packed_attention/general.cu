@@ -9,6 +9,7 @@
 #include "deckle/base/error.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
+#include "deckle/core/cuda/graph.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/cuda/mirror.h"
 #include "deckle/kernels/args/attention_served.h"
@@ -25,7 +26,7 @@ using deckle::cuda::Block;
 /// A call whose metadata are on their way to the device, or made there.
 class GeneralCall {
  public:
-  GeneralCall(const Context& context, const AttentionInputsView& x, const Plan& plan)
+  GeneralCall(const Context& context, const AttentionInputsView& x, const Plan& plan, const int* wanted = nullptr)
       : context_(context),
         guard_(context.device),
         metadata_(plan->problem, x.q.sizes[0], x.k.sizes[0]),
@@ -34,10 +35,13 @@ class GeneralCall {
     use_offsets(context, p);
     const std::vector<std::byte>& bytes = metadata_.bytes();
     const void* memory = p.known() ? kept_of_lengths(p) : nullptr;
+    if (wanted != nullptr && p.known() && memory == nullptr && deckle::cuda::capturing()) return;
     if (memory == nullptr) memory = p.known() ? upload(bytes.data(), size()) : take(size());
     call_ = metadata_.at(memory, kept(p.ranges.bounds, metadata_.bound_count()),
                          kept(static_cast<const std::byte*>(p.mask.data), metadata_.mask_bytes()));
     call_.made_key = key_.made();
+    call_.wanted = wanted;
+    made_ = true;
     if (!plan->problem.known()) run([](const general::Call& call, cudaStream_t stream) { general::list_tasks(call, stream); });
   }
   /// `body(call, stream)`; what the kernels throw is told as this library tells it.
@@ -51,6 +55,8 @@ class GeneralCall {
     deckle::cuda::check_launch(context_.device);
   }
   const general::Call& call() const { return call_; }
+  /// False: a graph is recorded, and what the call needs was not made before.
+  bool made() const { return made_; }
 
  private:
   int64_t size() const { return static_cast<int64_t>(metadata_.bytes().size()); }
@@ -86,6 +92,7 @@ class GeneralCall {
   std::deque<Block> blocks_;
   DropoutKey key_;
   general::Call call_;
+  bool made_ = false;
 };
 
 /// The gradients that no sequence reaches are 0: of spare rows behind the keys, and of what a bias has beyond the sequences.
@@ -99,19 +106,22 @@ void clear_unreached(const Context& context, const GeneralCall& call, const Atte
 
 }  // namespace
 
-void general_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y) {
-  count_served(AttentionPass::forward, AttentionKernel::general);
-  const GeneralCall call(context, x, plan);
+void general_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y,
+                     const int* wanted) {
+  if (wanted == nullptr) count_served(AttentionPass::forward, AttentionKernel::general);
+  const GeneralCall call(context, x, plan, wanted);
+  if (!call.made()) return;
   call.run([&](const general::Call& c, cudaStream_t stream) {
     general::forward(c, attention_operands(plan->problem, x), attention_results(y), stream);
   });
 }
 
 void general_backward(const Context& context, const AttentionOutputsView& y_gradient, const AttentionInputsView& x,
-                      const AttentionOutputsView& y, const Plan& plan, const AttentionInputsView& x_gradient) {
-  count_served(AttentionPass::backward, AttentionKernel::general);
+                      const AttentionOutputsView& y, const Plan& plan, const AttentionInputsView& x_gradient, const int* wanted) {
+  if (wanted == nullptr) count_served(AttentionPass::backward, AttentionKernel::general);
   const AttentionProblem& p = plan->problem;
-  const GeneralCall call(context, x, plan);
+  const GeneralCall call(context, x, plan, wanted);
+  if (!call.made()) return;
   const AttentionOperands gradient = attention_operands(p, x_gradient);
   clear_unreached(context, call, p, gradient, x_gradient);
   const Block workspace(general::backward_bytes(call.call(), gradient), context.device);

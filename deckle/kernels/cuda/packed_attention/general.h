@@ -8,9 +8,13 @@
 
 namespace deckle::kernels::cuda {
 
-void general_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y);
+/// With `wanted`, where the device says 1 if they are to do anything, forward and backward only replace what other kernels have
+/// written: they do not count, and leave it where a graph is recorded for whose lengths nothing was made before.
+void general_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y,
+                     const int* wanted = nullptr);
 void general_backward(const Context& context, const AttentionOutputsView& y_gradient, const AttentionInputsView& x,
-                      const AttentionOutputsView& y, const Plan& plan, const AttentionInputsView& x_gradient);
+                      const AttentionOutputsView& y, const Plan& plan, const AttentionInputsView& x_gradient,
+                      const int* wanted = nullptr);
 void general_second(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x,
                     const AttentionOutputsView& y, const AttentionOutputsView& y_gradient,
                     const AttentionOutputsView& y_gradient_tangent, const Plan& plan, const AttentionInputsView& x_gradient,

@@ -305,7 +305,9 @@ void attention_forward(const Context& context, const AttentionInputsView& x, con
       if (!split_attention_forward_why_not(problem).empty()) return general_forward(context, x, plan, y);
       const Workspace workspace(problem, split_attention_forward_workspace_bytes(problem), context);
       count_served(AttentionPass::forward, AttentionKernel::hopper);
-      return split_attention_forward(problem, stream);
+      const int* const unsuited = split_attention_forward(problem, stream);
+      if (unsuited == nullptr) return;
+      return general_forward(context, x, plan, y, unsuited);
     }
     if (asks(*plan, AttentionPass::forward, AttentionKernel::decode) && attention_decode_why_not(problem).empty()) {
       const Workspace workspace(problem, attention_decode_workspace_bytes(problem), context);
@@ -438,7 +440,9 @@ void attention_backward(const Context& context, const AttentionOutputsView& y_gr
         return general_backward(context, y_gradient, x, y, plan, x_gradient);
       const Workspace workspace(backward.problem, split_attention_backward_workspace_bytes(backward), context);
       count_served(AttentionPass::backward, AttentionKernel::hopper);
-      return split_attention_backward(backward, stream);
+      const int* const unsuited = split_attention_backward(backward, stream);
+      if (unsuited == nullptr) return;
+      return general_backward(context, y_gradient, x, y, plan, x_gradient, unsuited);
     }
     const bool hopper =
         asks(*plan, AttentionPass::backward, AttentionKernel::hopper) && attention_backward_why_not(backward).empty();

@@ -1,0 +1,86 @@
+// float32 attention on operands whose rows differ by orders of magnitude, row by row beside plain float32 and float64 of the same
+// numbers: the kernels of tensor cores split a number by the largest of its head, which other rows may have, even ones behind the
+// mask.
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "deckle/deckle.h"
+#include "tests/cuda/gpu.h"
+
+namespace deckle {
+namespace {
+
+const std::vector<int64_t> kLengths = {70, 0, 3, 129};
+constexpr int64_t kRows = 202, kHeads = 2, kWidth = 64, kLast = 201;  // kLast: of the last sequence
+
+struct Case {
+  const char* name;
+  std::function<void(Tensor&, Tensor&, Tensor&, Tensor&)> change;  // q, k, v and the gradient of the result, [rows, heads, width]
+};
+
+std::vector<Case> cases() {
+  const auto scale_row = [](Tensor& x, int64_t row, double by) { x.index_put_({row}, x[row] * by); };
+  return {
+      {"as they are", [](Tensor&, Tensor&, Tensor&, Tensor&) {}},
+      {"a large value behind the mask", [=](Tensor&, Tensor&, Tensor& v, Tensor&) { scale_row(v, kLast, 1e13); }},
+      {"a larger value", [=](Tensor&, Tensor&, Tensor& v, Tensor&) { scale_row(v, kLast, 1e4); }},
+      {"a large key behind the mask", [=](Tensor&, Tensor& k, Tensor&, Tensor&) { scale_row(k, kLast, 1e9); }},
+      {"a large query", [=](Tensor& q, Tensor&, Tensor&, Tensor&) { scale_row(q, kLast, 1e9); }},
+      {"a large gradient", [=](Tensor&, Tensor&, Tensor&, Tensor& g) { scale_row(g, kLast, 1e11); }},
+      {"small gradients", [=](Tensor&, Tensor&, Tensor&, Tensor& g) { g.mul_(1e-30); }},
+      {"zero rows beside others",
+       [=](Tensor& q, Tensor& k, Tensor& v, Tensor& g) {
+         for (Tensor* x : {&q, &k, &v, &g}) scale_row(*x, 5, 0);
+       }},
+  };
+}
+
+/// The result and the gradients of q, k and v.
+std::vector<Tensor> computed(const std::vector<Tensor>& given, DType dtype, const AttentionMask& mask) {
+  std::vector<Tensor> leaves;
+  for (size_t i = 0; i < 3; ++i) leaves.push_back(given[i].to(dtype).to(Device::cuda()).detach().requires_grad_());
+  const Ragged rows = Ragged::from_lengths(kLengths);
+  const NestedTensor out =
+      attention(NestedTensor(leaves[0], rows), NestedTensor(leaves[1], rows), NestedTensor(leaves[2], rows), {.mask = mask});
+  out.values().backward(given[3].to(dtype).to(Device::cuda()));
+  std::vector<Tensor> results = {out.values().detach().to(Device())};
+  for (const Tensor& leaf : leaves) results.push_back(leaf.grad().to(Device()));
+  return results;
+}
+
+/// Of each row, over its columns.
+Tensor size_of_rows(const Tensor& x) { return sum(square(x), Ints{2}).sqrt(); }
+
+TEST(CudaAttentionScales, RowsKeepTheirPrecisionBesideLargerOnes) {
+  NEEDS_CUDA_KERNELS();
+  const AttentionMask causal = masks::causal(), as_bytes = masks::boolean(ones({1, 1, 129, 129}).tril() > 0);  // plain float32
+  for (const Case& each : cases()) {
+    SCOPED_TRACE(each.name);
+    std::vector<Tensor> given;
+    for (int i = 0; i < 4; ++i) given.push_back(randn({kRows, kHeads, kWidth}));
+    each.change(given[0], given[1], given[2], given[3]);
+    const std::vector<Tensor> got = computed(given, DType::float32, causal), plain = computed(given, DType::float32, as_bytes),
+                              expected = computed(given, DType::float64, causal);
+    const char* names[] = {"out", "dq", "dk", "dv"};
+    for (size_t i = 0; i < got.size(); ++i) {
+      const Tensor allowed = size_of_rows(expected[i]) * 1e-5 + size_of_rows(plain[i].to(DType::float64) - expected[i]) * 4.0;
+      const Tensor error = size_of_rows(got[i].to(DType::float64) - expected[i]);
+      EXPECT_EQ(sum(error > allowed).item(), 0)
+          << names[i] << ": rows of " << error.numel() << "; the largest error " << max(error).item();
+    }
+  }
+}
+
+TEST(CudaAttentionScales, AnInfiniteValueBehindTheMaskIsSeenByNoEarlierRow) {
+  NEEDS_CUDA_KERNELS();
+  std::vector<Tensor> given;
+  for (int i = 0; i < 4; ++i) given.push_back(randn({kRows, kHeads, kWidth}));
+  given[2].index_put_({kLast}, full({kHeads, kWidth}, INFINITY));
+  const Tensor out = computed(given, DType::float32, masks::causal())[0];
+  EXPECT_TRUE(all(isfinite(out.narrow(0, 0, kLast - 128))).item() != 0) << "of other sequences";
+}
+
+}  // namespace
+}  // namespace deckle
