@@ -53,8 +53,6 @@
 // heads at once, at the top of the tile 512. That and apart in one run, S = 16k, causal, S = 2k causal: 524, 518, 354 and 536,
 // 525, 343; not in turn 535, 528, 348. D = 128 in the same run, meeting 563, 558, S = 2k 513, S = 512 364; apart 551, 549, 506,
 // 348, with S(j+1) in the turn too 564, 566, 512, 359: fewer cycles, but the clock gives way.
-// D = 128, one run, one card at 690 W: asking for the turn behind the staged tile 566 / 556, S = 512 354, four key heads 455;
-// before it 570 / 573, 364, 467; in no order 581 / 578, 369, 485. Other schedules of that run: docs/hopper.md.
 #pragma once
 
 #include <type_traits>

@@ -75,13 +75,12 @@ __device__ __forceinline__ void add_in_turn(typename Shape::Shared& shared, cons
         float* sums = args.query_sums + int64_t{tile} * (M * Shape::D) + warpgroup * (Shape::sum_bytes / 4);
         int* turn = args.turns + kTurnStride * (2 * tile + warpgroup);
         const uint32_t from = arch::shared_address(shared.staged[warpgroup]);
-        // The turn first: what it takes to hear of it passes while the tile is still computed.
-        while (before != 0 && arch::load_acquire(turn) != before) {
-        }
         arch::wait(shared.staged_full[warpgroup], turns & 1);
         if (before == 0) {
           arch::store_bulk(sums, from, Shape::sum_bytes);
         } else {
+          while (arch::load_acquire(turn) != before) {
+          }
           arch::fence_global_for_async();
           arch::reduce_add_bulk(sums, from, Shape::sum_bytes);
         }
