@@ -16,15 +16,15 @@
 // (run "shapes 2" of benchmarks/results/attention_cuda_choices.json; the others and what was rejected: docs/hopper.md):
 //   D = 128   v1 2 warpgroups, 128 keys, together              624
 //             v2 3 warpgroups, 128 keys, one after the other   646
-//             v3 3 warpgroups, 80 keys, together               662   <- this file; cuDNN 604; v2 and v3 in later runs: 675/670,
+//             v3 3 warpgroups, 80 keys, together               662   cuDNN 604; v2 and v3 in later runs: 675/670,
 //                                                               663/670, and 668 to 675 / 679 to 699 in four readings each
-//             v4 v3 with kept references (KeptReference)       692 -> 722 in one run, causal 652 -> 672
+//             v4 v3 with kept references (KeptReference)       692 -> 722 in one run, causal 652 -> 672   <- this file
 //   D = 64    v1 3 warpgroups, 128 keys, one after the other   484
-//             v2 4 warpgroups, 96 keys, one after the other    510   <- this file; cuDNN 455
-//             v3 v2 with kept references                       536 -> 588 in one run, causal 517 -> 571
+//             v2 4 warpgroups, 96 keys, one after the other    510   cuDNN 455
+//             v3 v2 with kept references                       536 -> 588 in one run, causal 517 -> 571   <- this file
 //   D = 256   v1 2 warpgroups, 80 keys, together               642
-//   (S = 4k)  v2 2 warpgroups, 64 keys, together               665   <- this file; cuDNN 651; v1 and v2 in a later run: 681/684
-//             v3 v2 with kept references                       680 -> 693 in one run
+//   (S = 4k)  v2 2 warpgroups, 64 keys, together               665   cuDNN 651; v1 and v2 in a later run: 681/684
+//             v3 v2 with kept references                       680 -> 693 in one run   <- this file
 //
 // Relies on: 227 KB of shared memory and 64 Ki registers an SM; wgmma at full rate from shared memory for N > 64; named barriers
 // of a warpgroup; tensor maps that clip at a sequence's end (tile/tensor_map.h).
