@@ -84,7 +84,7 @@ TEST(CudaAttentionScales, RowsKeepTheirPrecisionBesideLargerOnes) {
   }
 }
 
-TEST(CudaAttentionScales, AnInfiniteValueBehindTheMaskIsSeenByNoEarlierRow) {
+TEST(CudaAttentionScales, AnInfiniteValueReachesNoOtherSequence) {
   NEEDS_CUDA_KERNELS();
   std::vector<Tensor> given;
   for (int i = 0; i < 4; ++i) given.push_back(randn({kRows, kHeads, kWidth}));

@@ -34,9 +34,8 @@ struct BackwardSpace {
     peaks = keys + up(work_list_bytes(sizes, Side::keys, 128));
     values = peaks;  // the work of dV has a counter of its own
     peaks += up(work_list_bytes(sizes, Side::keys, 128));
-    head_bytes = int64_t{sizes.batch} * (2 * sizes.heads + 2 * sizes.kv_heads) * int64_t{sizeof(int)};
-    peak_bytes = up(2 * head_bytes + int64_t{sizeof(int)});  // peaks, depths, and whether they are unsuited
-    statistics = peaks + peak_bytes;
+    found = {int64_t{sizes.batch} * (2 * sizes.heads + 2 * sizes.kv_heads)};
+    statistics = peaks + up(found.bytes());
     q = statistics + up((q_rows * sizes.heads + kMostWalked) * int64_t{sizeof(RowStatistics)});
     grad = q + up(4 * q_part);
     k = grad + up(4 * q_part);
@@ -44,7 +43,8 @@ struct BackwardSpace {
     bytes = v + up(4 * kv_part);
   }
   int width;
-  int64_t q_rows, q_part, kv_part, keys, values, peaks, head_bytes, peak_bytes, statistics, q, grad, k, v, bytes;
+  FoundSpace found;
+  int64_t q_rows, q_part, kv_part, keys, values, peaks, statistics, q, grad, k, v, bytes;
 };
 
 /// Powers of two between the largest rows and others. Rows of dO, as those of tokens that are all but sure, may be small: the
@@ -64,10 +64,10 @@ class SplitPass {
     common_.walk.statistics_rows = space_.q_rows;
   }
 
-  int* unsuited() const { return depths() + space_.head_bytes / int64_t{sizeof(int)}; }
+  int* unsuited() const { return space_.found.unsuited(peaks()); }
 
   void run() {
-    check(cudaMemsetAsync(peaks(), 0, space_.peak_bytes, stream_), kName);
+    check(cudaMemsetAsync(peaks(), 0, space_.found.bytes(), stream_), kName);
     split();
     pair_statistics({given_.problem.out,
                      {},
@@ -97,7 +97,6 @@ class SplitPass {
 
  private:
   int* peaks() const { return reinterpret_cast<int*>(memory_ + space_.peaks); }
-  int* depths() const { return peaks() + space_.head_bytes / int64_t{sizeof(int)}; }
 
   void split() const {
     const CudaAttentionProblem& p = given_.problem;
@@ -111,7 +110,7 @@ class SplitPass {
                        key_side ? sizes_.kv_heads : sizes_.heads,
                        columns,
                        const_cast<int*>(of),
-                       depths() + (of - peaks()),
+                       space_.found.depths(const_cast<int*>(of)),
                        range,
                        reinterpret_cast<__half*>(memory_ + parts),
                        key_side ? space_.kv_part : space_.q_part,

@@ -173,33 +173,27 @@ struct SplitWorkspace {
     kv_part = batches * sizes.key_rows * sizes.kv_heads * width;
     const auto up = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
     peaks = up(work_list_bytes(sizes, Side::queries, Narrow::rows));
-    head_bytes = int64_t{sizes.batch} * (sizes.heads + 2 * sizes.kv_heads) * int64_t{sizeof(int)};
-    peak_bytes = up(2 * head_bytes + int64_t{sizeof(int)});  // peaks, depths, and whether they are unsuited
-    q = peaks + peak_bytes;
+    found = {int64_t{sizes.batch} * (sizes.heads + 2 * sizes.kv_heads)};
+    q = peaks + up(found.bytes());
     k = q + up(4 * q_part);
     v = k + up(4 * kv_part);
     bytes = v + up(4 * kv_part);
   }
   int width;
-  int64_t q_part, kv_part, peaks, head_bytes, peak_bytes, q, k, v, bytes;
+  FoundSpace found;
+  int64_t q_part, kv_part, peaks, q, k, v, bytes;
 };
-
-int* unsuited_of(const CudaAttentionProblem& given) {
-  const SplitWorkspace workspace(given.sizes);
-  return reinterpret_cast<int*>(static_cast<char*>(given.workspace) + workspace.peaks + 2 * workspace.head_bytes);
-}
 
 /// Powers of two between the largest rows of v and others: weights have 2^-33 of the largest.
 constexpr int kValueRange = 9, kAnyRange = 256;
 
 template <class Shape>
-void launch(const CudaAttentionProblem& given, cudaStream_t stream) {
+const int* launch(const CudaAttentionProblem& given, cudaStream_t stream) {
   const AttentionSizes& sizes = given.sizes;
   const SplitWorkspace workspace(sizes);
   char* memory = static_cast<char*>(given.workspace);
   const DeviceProblem device = device_problem(given);
   int* peaks = reinterpret_cast<int*>(memory + workspace.peaks);
-  int* const depths = peaks + workspace.head_bytes / int64_t{sizeof(int)};
   const auto side = [&](const AttentionTensor& tensor, bool key_side, int columns, int64_t parts, int* of, int range) {
     const float* data = static_cast<const float*>(tensor.data);
     return SplitSide{data,
@@ -210,7 +204,7 @@ void launch(const CudaAttentionProblem& given, cudaStream_t stream) {
                      key_side ? sizes.kv_heads : sizes.heads,
                      columns,
                      of,
-                     depths + (of - peaks),
+                     workspace.found.depths(of),
                      range,
                      reinterpret_cast<__half*>(memory + parts),
                      key_side ? workspace.kv_part : workspace.q_part,
@@ -218,7 +212,7 @@ void launch(const CudaAttentionProblem& given, cudaStream_t stream) {
   };
   int* const k_peaks = peaks + int64_t{sizes.batch} * sizes.heads;
   int* const v_peaks = k_peaks + int64_t{sizes.batch} * sizes.kv_heads;
-  SplitSides sides{{}, 3, sizes.batch, workspace.width, 1, given.scale, unsuited_of(given)};
+  SplitSides sides{{}, 3, sizes.batch, workspace.width, 1, given.scale, workspace.found.unsuited(peaks)};
   sides.side[0] = side(given.q, false, sizes.head_dim, workspace.q, peaks, kAnyRange);
   sides.side[1] = side(given.k, true, sizes.head_dim, workspace.k, k_peaks, kAnyRange);
   sides.side[2] = side(given.v, true, sizes.value_dim, workspace.v, v_peaks, kValueRange);
@@ -254,12 +248,13 @@ void launch(const CudaAttentionProblem& given, cudaStream_t stream) {
   static_assert(kSharedBytes <= kMaxSharedBytes);
   allow_shared_memory(reinterpret_cast<const void*>(split_attention_forward_kernel<Shape>), kSharedBytes);
 
-  check(cudaMemsetAsync(peaks, 0, workspace.peak_bytes, stream), kName);
+  check(cudaMemsetAsync(peaks, 0, workspace.found.bytes(), stream), kName);
   split_operands(sides, stream);
   first.work = own_work(problem, Side::queries, Shape::rows, memory, stream);
   const int64_t items = max_tiles(sizes, Side::queries, Shape::rows) * sizes.heads;
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(multiprocessors(), items));
   launch_kernel(kName, split_attention_forward_kernel<Shape>, blocks, Shape::threads, kSharedBytes, stream, args);
+  return sides.unsuited;
 }
 
 }  // namespace
@@ -291,8 +286,7 @@ const int* split_attention_forward(const CudaAttentionProblem& problem, cudaStre
   refuse_if(stream_why_not(stream), kName);
   const AttentionSizes& sizes = problem.sizes;
   if (sizes.heads == 0 || sizes.batch == 0 || sizes.query_rows == 0) return nullptr;
-  SplitWorkspace(sizes).width == 64 ? launch<Narrow>(problem, stream) : launch<Wide>(problem, stream);
-  return unsuited_of(problem);
+  return SplitWorkspace(sizes).width == 64 ? launch<Narrow>(problem, stream) : launch<Wide>(problem, stream);
 }
 
 }  // namespace deckle::kernels::cuda

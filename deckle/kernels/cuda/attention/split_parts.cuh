@@ -36,6 +36,16 @@ struct SplitSides {
   int* unsuited;  // 0 at first; becomes 1 where a number is not finite, a row is beyond its range, or scores may err by too much
 };
 
+/// Where a workspace holds what is found of the numbers, ints that are zeros at first: the peaks of all sides, one behind the
+/// other, their depths in the same order, and whether the operands are unsuited.
+struct FoundSpace {
+  int64_t heads;  // of all sides and sequences
+
+  int64_t bytes() const { return (2 * heads + 1) * int64_t{sizeof(int)}; }
+  int* depths(int* peaks) const { return peaks + heads; }  // of the heads, all or some, whose peaks these are
+  int* unsuited(int* all_peaks) const { return all_peaks + 2 * heads; }
+};
+
 /// Finds the peaks and writes the parts.
 void split_operands(const SplitSides& sides, cudaStream_t stream);
 

@@ -32,12 +32,11 @@ __global__ void __launch_bounds__(256) take(const Piece* source, Indices indices
 }
 
 template <typename Piece>
-void run(const Context& context, const View& source, const RowShape& shape, const View& indices, const View& result,
+void run(const Context& context, const View& source, const RowShape& shape, const Indices& at, int64_t taken, const View& result,
          bool or_none) {
   const int64_t inner = shape.inner * item_size(source.dtype) / static_cast<int64_t>(sizeof(Piece));
-  const int64_t taken = indices.numel(), count = shape.outer * taken * inner;
+  const int64_t count = shape.outer * taken * inner;
   const deckle::cuda::DeviceGuard guard(context.device);
-  const Indices at(indices);
   take<Piece><<<static_cast<unsigned>((count + 255) / 256), 256, 0, deckle::cuda::stream_handle(context.device)>>>(
       source.ptr<Piece>(), at, result.ptr<Piece>(), count, taken, shape.rows, inner, or_none, Fault(context.device));
   deckle::cuda::check_launch(context.device);
@@ -45,18 +44,19 @@ void run(const Context& context, const View& source, const RowShape& shape, cons
 
 void take_rows(const Context& context, const View& source, const RowShape& shape, const View& indices, const View& result,
                bool or_none = false) {
-  const Indices checked(indices);  // its dtype, of an empty one too
+  const Indices at(indices);  // checks the dtype, of an empty one too
   if (result.numel() == 0) return;
+  const int64_t taken = indices.numel();
   const int64_t bytes = shape.inner * item_size(source.dtype);
   const auto fits = [&](int64_t piece) {
     return bytes % piece == 0 && reinterpret_cast<uintptr_t>(source.data) % static_cast<uintptr_t>(piece) == 0 &&
            reinterpret_cast<uintptr_t>(result.data) % static_cast<uintptr_t>(piece) == 0;
   };
-  if (fits(16)) return run<uint4>(context, source, shape, indices, result, or_none);
-  if (fits(8)) return run<uint2>(context, source, shape, indices, result, or_none);
-  if (fits(4)) return run<uint32_t>(context, source, shape, indices, result, or_none);
-  if (fits(2)) return run<uint16_t>(context, source, shape, indices, result, or_none);
-  run<uint8_t>(context, source, shape, indices, result, or_none);
+  if (fits(16)) return run<uint4>(context, source, shape, at, taken, result, or_none);
+  if (fits(8)) return run<uint2>(context, source, shape, at, taken, result, or_none);
+  if (fits(4)) return run<uint32_t>(context, source, shape, at, taken, result, or_none);
+  if (fits(2)) return run<uint16_t>(context, source, shape, at, taken, result, or_none);
+  run<uint8_t>(context, source, shape, at, taken, result, or_none);
 }
 
 }  // namespace
