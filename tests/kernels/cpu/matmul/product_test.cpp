@@ -11,6 +11,7 @@
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "tests/kernels/cpu/support/buffer.h"
+#include "tests/kernels/cpu/support/refuse_tiles.h"
 #include "tests/kernels/cpu/support/threads.h"
 
 extern "C" {
@@ -389,6 +390,43 @@ TEST(InstructionSet, IsCappedInBothLibraries) {
       break;
   }
 }
+
+constexpr int kAmxTiles = 0x300;  // what dnnl_cpu_isa_t of AMX has beside AVX512-BF16
+
+TEST(Bf16Products, TakeTheArithmeticThatIsForced) {
+  const Buffer a = random_normal({300, 200}, DType::bfloat16), b = random_normal({200, 100}, DType::bfloat16),
+               c = poisoned({300, 100}, DType::bfloat16);
+  kernels::cpu::mm({}, a.view, b.view, c.view);
+  if (std::getenv("DECKLE_CPU") == nullptr) GTEST_SKIP() << "DECKLE_CPU is not set";
+  if (cpu_isa() < CpuIsa::avx512_bf16) {
+    EXPECT_EQ(bf16_arithmetic(), Bf16Arithmetic::widened);
+  } else if (cpu_isa() == CpuIsa::avx512_bf16) {
+    EXPECT_EQ(bf16_arithmetic(), Bf16Arithmetic::pair_dot);
+    EXPECT_EQ(dnnl_get_effective_cpu_isa() & kAmxTiles, 0);
+  }
+}
+
+#if defined(__x86_64__) && defined(__linux__)
+/// In a process of its own, before the arithmetic has been chosen.
+TEST(Bf16Products, AreRightWhereTheSystemRefusesTiles) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto run_refused = [] {
+    testing::refuse_tiles();
+    for (const Shape& shape : {Shape{67, 1, 130}, Shape{8, 8, 8}, Shape{130, 70, 64}, Shape{577, 33, 19}, Shape{300, 200, 700}}) {
+      for (int layouts = 0; layouts < 4; ++layouts) {
+        const Buffer a = operand(shape.m, shape.k, DType::bfloat16, layouts / 2),
+                     b = operand(shape.k, shape.n, DType::bfloat16, layouts % 2),
+                     c = poisoned({shape.m, shape.n}, DType::bfloat16);
+        kernels::cpu::mm({}, a.view, b.view, c.view);
+        expect_close(c.view, naive(a.view, b.view), tolerance(DType::bfloat16, shape.k));
+      }
+    }
+    if ((dnnl_get_effective_cpu_isa() & kAmxTiles) != 0) std::exit(6);
+    std::exit(::testing::Test::HasFailure() ? 5 : 0);
+  };
+  EXPECT_EXIT(run_refused(), ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace deckle
