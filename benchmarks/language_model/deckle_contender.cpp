@@ -1,9 +1,11 @@
 // Deckle's side of the language-model benchmark: answers each line on standard input with one line of JSON.
-//   prepare TEXT FOLDER BATCHES TOKENS SEED   writes ragged batches and initial weights for all contenders
+//   prepare TEXT FOLDER BATCHES TOKENS SEED [HELD_OUT]   writes ragged batches and initial weights for all contenders, and as
+//                                             many batches of other texts as are held out
 //   load FOLDER LR DTYPE [graphs] [DEVICE]    a fresh model with those weights, and a fresh AdamW; float32, or bf16 with float32
 //                                             parameters; on cpu (as if not said) or cuda, there its step perhaps as one graph,
 //                                             which serves all batches
 //   steps COUNT                               trains on the next COUNT batches; prints seconds, tokens and losses
+//   held_out                                  the loss on the texts that are held out, as it is computed in training
 //   peak COUNT                                bytes of the GPU in use at most during as many steps
 #include <algorithm>
 #include <chrono>
@@ -34,19 +36,26 @@ class Contender {
     size_t count = 0;
     int64_t tokens = 0;
     uint64_t seed = 0;
+    size_t held_out = 0;
     arguments >> text >> folder >> count >> tokens >> seed;
-    dk::io::TensorMap saved;
+    if (!(arguments >> held_out)) held_out = 0;
+    dk::io::TensorMap saved, held;
     dk::io::Batches batches = dk::io::TextDataset(text).batches({.tokens = tokens, .seed = seed});
     int64_t rows = 0, padded = 0;
     for (size_t i = 0; i < count; ++i) {
       const auto batch = batches.next();
       if (!batch) break;
-      saved[batch_name(i, "values")] = batch->tokens.values();
-      saved[batch_name(i, "offsets")] = batch->tokens.offsets();
+      save(batch->tokens, i, saved);
       rows += batch->tokens.ragged()->rows();
       padded += batch->tokens.components() * batch->tokens.ragged()->max_size();
     }
+    for (size_t i = 0; i < held_out; ++i) {  // the same pass over the texts: none of them twice
+      const auto batch = batches.next();
+      if (!batch) break;
+      save(batch->tokens, i, held);
+    }
     dk::io::save(saved, folder + "/batches.safetensors");
+    if (held_out > 0) dk::io::save(held, folder + "/held_out.safetensors");
     dk::io::save(dk::nn::DecoderLM(kModel).state(), folder + "/weights.safetensors");
     return fmt::format(R"({{"batches": {}, "rows": {}, "padded_rows": {}, "heads": {}, "depth": {}, "width": {}}})",
                        saved.size() / 2, rows, padded, kModel.heads, kModel.depth, kModel.width);
@@ -60,12 +69,8 @@ class Contender {
     const bool graphs = device == "graphs";
     if (graphs) arguments >> device;
     autocast_ = dtype == "bf16" ? std::optional(dk::DType::bfloat16) : std::nullopt;
-    const dk::io::SafetensorsFile file(folder + "/batches.safetensors");
-    batches_.clear();
-    for (size_t i = 0; file.contains(batch_name(i, "values")); ++i) {
-      batches_.push_back(dk::NestedTensor::from_offsets(file.read(batch_name(i, "values")),
-                                                        file.read(batch_name(i, "offsets")).to_vector<int64_t>()));
-    }
+    folder_ = folder;
+    batches_ = read(folder + "/batches.safetensors");
     model_ = std::make_unique<dk::nn::DecoderLM>(kModel);
     model_->load_state(dk::io::load(folder + "/weights.safetensors"));
     if (device == "cuda") model_->to(dk::Device::cuda());
@@ -83,6 +88,19 @@ class Contender {
     return steps(count);
   }
 
+  std::string held_out() {
+    const dk::NoGrad scope;
+    double sum = 0;
+    int64_t tokens = 0;
+    for (const dk::NestedTensor& batch : read(folder_ + "/held_out.safetensors")) {
+      const dk::Autocast autocast(autocast_);
+      const int64_t predicted = batch.ragged()->rows() - batch.components();
+      sum += model_->loss(batch).item() * static_cast<double>(predicted);
+      tokens += predicted;
+    }
+    return fmt::format(R"({{"loss": {}, "tokens": {}}})", sum / static_cast<double>(tokens), tokens);
+  }
+
   std::string peak(std::istream& arguments) {
     size_t count = 0;
     arguments >> count;
@@ -93,6 +111,21 @@ class Contender {
   }
 
  private:
+  static void save(const dk::NestedTensor& batch, size_t index, dk::io::TensorMap& to) {
+    to[batch_name(index, "values")] = batch.values();
+    to[batch_name(index, "offsets")] = batch.offsets();
+  }
+
+  static std::vector<dk::NestedTensor> read(const std::string& path) {
+    const dk::io::SafetensorsFile file(path);
+    std::vector<dk::NestedTensor> batches;
+    for (size_t i = 0; file.contains(batch_name(i, "values")); ++i) {
+      batches.push_back(dk::NestedTensor::from_offsets(file.read(batch_name(i, "values")),
+                                                       file.read(batch_name(i, "offsets")).to_vector<int64_t>()));
+    }
+    return batches;
+  }
+
   std::string steps(size_t count) {
     std::vector<double> losses;
     int64_t tokens = 0;
@@ -142,6 +175,7 @@ class Contender {
     graph_->replay();
   }
 
+  std::string folder_;
   std::vector<dk::NestedTensor> batches_;
   std::unique_ptr<dk::nn::DecoderLM> model_;
   std::unique_ptr<dk::optim::AdamW> optimizer_;
@@ -166,6 +200,7 @@ int main() {
       if (request == "prepare") std::cout << contender.prepare(arguments) << std::endl;
       if (request == "load") std::cout << contender.load(arguments) << std::endl;
       if (request == "steps") std::cout << contender.steps(arguments) << std::endl;
+      if (request == "held_out") std::cout << contender.held_out() << std::endl;
       if (request == "peak") std::cout << contender.peak(arguments) << std::endl;
     } catch (const std::exception& error) {  // a missing text, say
       std::cerr << error.what() << std::endl;

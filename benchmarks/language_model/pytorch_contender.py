@@ -9,6 +9,7 @@ Answers each line on standard input with one line of JSON, as deckle_contender d
                                varlen     nothing padded, varlen_attn: on a GPU, in bf16
                                graphs     varlen, with a CUDA graph of the whole step for each batch
   steps COUNT
+  held_out               the loss on the texts that are held out, as it is computed in training
   peak COUNT             bytes of the GPU in use at most during as many steps
 Batches are padded when they are loaded, outside the time measured. Gradients of buckets add up to the batch's gradient.
 """
@@ -60,8 +61,8 @@ def padded(texts):
     return inputs, targets
 
 
-def read_batches(folder, mode):
-    tensors = load(f"{folder}/batches.safetensors")
+def read_batches(path, mode):
+    tensors = load(path)
     for index in range(len(tensors) // 2):
         values = torch.from_numpy(tensors[f"{index:03}.values"])
         offsets = tensors[f"{index:03}.offsets"].tolist()
@@ -155,7 +156,7 @@ class Decoder:
 
 class Contender:
     def load(self, folder, lr, dtype, mode, device="cpu"):
-        self.half, self.device, self.mode = dtype == "bf16", device, mode
+        self.half, self.device, self.mode, self.folder = dtype == "bf16", device, mode, folder
         self.model = Decoder(load(f"{folder}/weights.safetensors"), device)
         if mode in ("varlen", "graphs"):
             moved = [({key: part.to(device) for key, part in packed.items()}, longest, symbols)
@@ -163,7 +164,7 @@ class Contender:
             self.batches = [([(packed, longest)], symbols) for packed, longest, symbols in moved]
         else:
             self.batches = [([tuple(part.to(device) for part in bucket) for bucket in buckets], symbols)
-                            for buckets, symbols in read_batches(folder, mode)]
+                            for buckets, symbols in read_batches(f"{folder}/batches.safetensors", mode)]
         self.optimizer = torch.optim.AdamW(self.model.p.values(), lr=float(lr), betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01,
                                            fused=True, capturable=mode == "graphs")
         self.next = 0
@@ -220,6 +221,12 @@ class Contender:
             losses.append(self.step(index))
             tokens += self.batches[index][1]
         return {"seconds": time.perf_counter() - start, "tokens": tokens, "losses": losses}
+
+    @torch.no_grad()
+    def held_out(self):
+        batches = list(read_batches(f"{self.folder}/held_out.safetensors", self.mode))
+        tokens = sum(symbols for _, symbols in batches)
+        return {"loss": sum(self.loss(bucket, tokens).item() for buckets, _ in batches for bucket in buckets), "tokens": tokens}
 
     def peak(self, count):
         torch.cuda.empty_cache()
