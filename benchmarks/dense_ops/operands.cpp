@@ -22,6 +22,9 @@ std::map<std::string, dk::Tensor> draw(int64_t rows, int64_t columns, bool integ
           {"bias", values({columns})},
           {"square", values({columns, columns})},
           {"kernel", values({16, columns, 3})},
+          {"few", values({16, columns})},
+          {"narrow", values({columns, 16})},
+          {"experts", values({4, columns, columns})},
           {"ids", places(rows, {rows})},
           {"classes", places(columns, {rows})}};
 }
@@ -46,7 +49,12 @@ Operands make_operands(const std::map<std::string, dk::Tensor>& drawn, dk::DType
   d.bias = leaf(converted("bias"));
   d.square = matrix("square");
   d.kernel = leaf(converted("kernel"));
+  d.few = matrix("few");
+  d.narrow = matrix("narrow");
+  d.experts = leaf(converted("experts"));
   const int64_t rows = d.x.size(0), columns = d.x.size(1);
+  d.grouped = dk::Ragged(std::make_shared<const dk::RaggedShape>(
+      std::vector<int64_t>{rows / 16, rows / 4 - rows / 16, 9 * rows / 16 - rows / 4, rows - 9 * rows / 16}));
   d.signal = leaf(dk::view(converted("x"), {4, rows / 4, columns}).detach());
   d.ids = drawn.at("ids");
   d.classes = drawn.at("classes");
@@ -54,8 +62,8 @@ Operands make_operands(const std::map<std::string, dk::Tensor>& drawn, dk::DType
 }
 
 std::map<std::string, dk::Tensor> leaves(const Operands& d) {
-  return {{"x", d.x},           {"y", d.y},           {"positive", d.positive}, {"bias", d.bias},
-          {"square", d.square}, {"kernel", d.kernel}, {"signal", d.signal}};
+  return {{"x", d.x},           {"y", d.y},           {"positive", d.positive}, {"bias", d.bias},     {"square", d.square},
+          {"kernel", d.kernel}, {"signal", d.signal}, {"few", d.few},           {"narrow", d.narrow}, {"experts", d.experts}};
 }
 
 }  // namespace dense_ops

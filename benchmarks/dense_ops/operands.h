@@ -19,6 +19,10 @@ struct Operands {
   deckle::Tensor square;    // [columns, columns]
   deckle::Tensor kernel;    // [16, columns, 3]
   deckle::Tensor signal;    // [4, rows / 4, columns]: x as a batch of signals, channels last
+  deckle::Tensor few;       // [16, columns]
+  deckle::Tensor narrow;    // [columns, 16]
+  deckle::Tensor experts;   // [4, columns, columns], each for the rows of one component of `grouped`
+  deckle::Ragged grouped;   // x as four components of 1, 3, 5 and 7 sixteenths of its rows
   deckle::Tensor ids;       // int64 [rows], of 0..rows - 1
   deckle::Tensor classes;   // int64 [rows], of 0..columns - 1
 };

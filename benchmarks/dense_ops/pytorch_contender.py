@@ -87,6 +87,10 @@ OPS = {
     "dot": lambda d: torch.dot(d.x.flatten(), d.y.flatten()),
     "outer": lambda d: torch.outer(d.bias, d.bias),
     "matrix_times_vector": lambda d: d.x @ d.bias,
+    "mm_of_few_rows": lambda d: d.few.mm(d.square),
+    "mm_of_few_columns": lambda d: d.x.mm(d.narrow),
+    "mm_of_short_sums": lambda d: d.narrow.mm(d.few),
+    "grouped_mm": lambda d: F.grouped_mm(d.x, d.experts, offs=d.ends),
     "conv1d": lambda d: F.conv1d(d.channels, d.kernel),
     "avg_pool1d": lambda d: F.avg_pool1d(d.channels, 3),
     "max_pool1d": lambda d: F.max_pool1d(d.channels, 3),
@@ -133,8 +137,8 @@ OPS = {
     "bernoulli": lambda d: torch.bernoulli(d.positive.clamp(0, 1)),
     "dropout": lambda d: F.dropout(d.x, 0.1),
 }
-ROWS_AND_COLUMNS = ("x", "y", "positive", "mask", "columns", "rows", "square")
-LEAVES = ("x", "y", "positive", "bias", "square", "kernel", "signal", "channels")
+ROWS_AND_COLUMNS = ("x", "y", "positive", "mask", "columns", "rows", "square", "few", "narrow")
+LEAVES = ("x", "y", "positive", "bias", "square", "kernel", "signal", "channels", "few", "narrow", "experts")
 CHANNELS_FIRST = {"conv1d", "avg_pool1d", "max_pool1d", "interpolate1d"}  # of d.channels, as PyTorch lays signals out
 
 
@@ -149,6 +153,8 @@ class Operands:
                 value = value.T.contiguous().T
             setattr(self, name, value)
         self.signal = drawn["x"].to(dtype, copy=True).view(4, self.x.shape[0] // 4, -1)
+        rows = self.x.shape[0]
+        self.ends = torch.tensor([rows // 16, rows // 4, 9 * rows // 16, rows], dtype=torch.int32)  # of the groups of grouped_mm
         self.channels = self.signal.transpose(1, 2).contiguous()
         if dtype.is_floating_point:
             for name in LEAVES:
