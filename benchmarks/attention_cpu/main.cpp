@@ -2,8 +2,10 @@
 //   attention_cpu_benchmark [--cpu-time] [--turn SECONDS]     answers lines on standard input with one line of JSON each:
 //     peak DTYPE                                              GF/s of the unit that products of the dtype run on
 //     rate DTYPE HEADS DIM CAUSAL WHAT LENGTHS                GF/s of one turn; LENGTHS: COUNT*LENGTH, or ragged:MEAN
-//     bandwidth                                              bytes read a second where no cache helps
-//     decode DTYPE KV_HEADS LENGTHS                           one step of decoding: tokens and bytes of keys and values a second
+//     bandwidth BYTES                                         bytes read a second of memory of that size, by a loop that only
+//     reads decode DTYPE KV_HEADS LENGTHS                           one step of decoding: tokens and bytes of keys and values a
+//     second,
+//                                                             and how many bytes they are
 //   attention_cpu_benchmark --lengths MEAN                    the lengths of the ragged batch of that mean
 //   attention_cpu_benchmark --errors FOLDER                   out, dq, dk, dv of the inputs that errors.py wrote there
 // WHAT: forward, backward, jvp, second (the double backward), each also as NAME_dropout and NAME_bias where it has these.
@@ -14,14 +16,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <ctime>
 #include <functional>
 #include <iostream>
-#include <numeric>
 #include <random>
 #include <span>
 #include <sstream>
@@ -189,31 +189,27 @@ std::string decode(DType dtype, int64_t kv_heads, const std::vector<int64_t>& le
                      v = NestedTensor::from_lengths(random_tensor({keys, kv_heads, kDim}, dtype, 3), lengths);
   const double time = seconds([&] { attention(q, k, v, {.mask = masks::causal()}); });
   const double bytes = 2.0 * static_cast<double>(keys * kv_heads * kDim * item_size(dtype));
-  return fmt::format("{{\"tokens_per_second\": {:.1f}, \"gigabytes_per_second\": {:.2f}}}", static_cast<double>(sequences) / time,
-                     bytes / time / 1e9);
+  return fmt::format("{{\"tokens_per_second\": {:.1f}, \"gigabytes_per_second\": {:.2f}, \"bytes\": {:.0f}}}",
+                     static_cast<double>(sequences) / time, bytes / time / 1e9, bytes);
 }
 
-/// GB/s of all threads that read memory which no cache holds.
-double bandwidth() {
-  constexpr int64_t kWords = int64_t{1} << 27, kPiece = 1 << 17;  // 1 GiB, in pieces of 1 MiB
-  const Tensor memory = full({kWords}, 1, DType::int64);
-  const int64_t* const words = memory.data<int64_t>();
-  double best = 0;
-  for (int repeat = 0; repeat < 5; ++repeat) {
-    std::atomic<int64_t> total{0};
-    const double start = now();
-    parallel_for(kWords / kPiece, 16, [&](int64_t begin, int64_t end) {
-      int64_t sums[8] = {};
-      for (int64_t i = begin * kPiece; i < end * kPiece; i += 8) {
-        for (int64_t j = 0; j < 8; ++j) sums[j] += words[i + j];
-      }
-      total += std::accumulate(sums, sums + 8, int64_t{0});
+/// GB/s of all threads that read memory of a size, of one turn: each thread its own part, what caches hold of it from them.
+double bandwidth(int64_t bytes) {
+  constexpr int64_t kLine = 64, kLinesOfWord = kLine / 8;
+  static Tensor memory;  // turns on one size follow each other
+  const int64_t lines = bytes / kLine;
+  if (!memory.defined() || memory.numel() != lines * kLinesOfWord) memory = full({lines * kLinesOfWord}, 1, DType::int64);
+  const kernels::cpu::simd::ReadLoop read = kernels::cpu::simd::read_loop();
+  check(read != nullptr, "no loop that reads is written for this processor");
+  const char* const begin_of = static_cast<const char*>(memory.raw_data());
+  const int64_t parts = num_threads();
+  const double time = seconds([&] {
+    parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+      const int64_t first = lines * begin / parts, last = lines * end / parts;
+      read(begin_of + first * kLine, last - first);
     });
-    const double taken = now() - start;
-    check(total == kWords, "the sum is {} (expected {})", total.load(), kWords);
-    best = std::max(best, static_cast<double>(kWords) * 8 / taken / 1e9);
-  }
-  return best;
+  });
+  return static_cast<double>(lines * kLine) / time / 1e9;
 }
 
 /// GF/s of all threads on the unit that products of the dtype run on.
@@ -244,7 +240,7 @@ std::string answer(const std::string& line) {
   bool causal = false;
   words >> request >> dtype;
   if (request == "peak") return fmt::format("{{\"gflops\": {:.1f}}}", peak(parse_dtype(dtype)));
-  if (request == "bandwidth") return fmt::format("{{\"gigabytes_per_second\": {:.2f}}}", bandwidth());
+  if (request == "bandwidth") return fmt::format("{{\"gigabytes_per_second\": {:.2f}}}", bandwidth(std::stoll(dtype)));
   if (request == "decode") {
     words >> heads >> lengths;
     return decode(parse_dtype(dtype), heads, parse_lengths(lengths));

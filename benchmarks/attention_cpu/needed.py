@@ -41,7 +41,7 @@ def where(f):
     return f"{f['setting']} {f['dtype']} D={f['D']} {'causal' if f['causal'] else 'full'} {f['what']}"
 
 
-def judge(ours, peers, ragged, errors, memory, threads):
+def judge(ours, peers, ragged, errors, memory, decoding, threads):
     """The verdicts of one run; `peers` and `ragged` hold the peer's rates, of ragged batches in each way to run them."""
     rate = {key(f): f["gflops"] for f in ours}
     verdicts = Verdicts()
@@ -79,6 +79,8 @@ def judge(ours, peers, ragged, errors, memory, threads):
     for what, base, needed in (("backward_bias", "backward", 0.75), ("forward_dropout", "forward", 0.70),
                                ("backward_dropout", "backward", 0.70), ("jvp", "forward", 0.60), ("second", "backward", 0.50)):
         verdicts.at_least(f"{what} over {base}", needed, relative((f for f in ours if f["what"] == what), what=base))
+    verdicts.at_least("decoding, of what a loop reads a second of as many bytes", 0.80,
+                      ((d["gigabytes_per_second"] / d["read"], f"{d['setting']} {d['dtype']}") for d in decoding))
     verdicts.at_most("rms error over PyTorch's", 1.2, ((e["ratio"], where(e)) for e in errors))
     per_token = {f["tokens"]: f["second_order_kilobytes"] / f["tokens"] for f in memory}
     if per_token:

@@ -120,6 +120,43 @@ class Figures(Folder):
             self.expect_complaint(f"docs/hopper.md:4: '{figure}' has no source")
             self.write("docs/hopper.md", "# Hopper\n")
 
+    def write_attention(self, folder, name, rate, threads=2):
+        figures = [{"setting": "S=2048", "dtype": dtype, "D": 64, "causal": False, "what": "forward", "peak": 1000.0,
+                    "gflops": rate, "pytorch": 100.0} for dtype in ("float32", "bfloat16")]
+        result = {**RESULT, "threads": threads, "figures": figures, "ragged_peers": [], "needed": [], "decoding": []}
+        self.write(f"benchmarks/results/{folder}/{name}.json", json.dumps(result))
+
+    def test_every_forced_arithmetic_stands_beside_the_default(self):
+        self.write("docs/performance.md", PAGE + PAGE.replace("sampling", "cpu_2_cores/attention_cpu_by_isa"))
+        self.assertEqual(self.figures()[0], 0)
+        self.assertIn("Not measured yet: `DECKLE_CPU=X benchmarks/attention_cpu/run",
+                      (self.root / "docs/performance.md").read_text())
+        rates = {"attention_cpu": 400.0, "attention_cpu_avx512_bf16": 200.0, "attention_cpu_avx512": 300.0,
+                 "attention_cpu_avx2": 100.0}
+        for name, rate in rates.items():
+            self.write_attention("cpu_2_cores", name, rate)
+        self.write("docs/performance.md", PAGE + PAGE.replace("sampling", "cpu_2_cores/attention_cpu_by_isa")
+                   + PAGE.replace("sampling", "cpu_2_cores/attention_cpu"))
+        self.assertEqual(self.figures()[0], 0)
+        text = (self.root / "docs/performance.md").read_text()
+        for words in ("| float32 forward, D = 64, S=2048, full | – | 400 | 40 % | 100 | 4.00 |", "|  | avx512_bf16 | 200 |",
+                      "|  | avx512 | 300 |", "|  | avx2 | 100 | 10 % | 100 | 1.00 |", "float32 under avx512_bf16 0.50",
+                      *(f"cpu_2_cores/{name}.json`" for name in rates)):
+            self.assertIn(words, text)
+        self.assertEqual(self.figures("--check"), (0, "every figure has its source\n"))
+
+    def test_one_core_stands_beside_all_of_its_host(self):
+        self.write_attention("cpu_1_cores", "attention_cpu", 50.0, threads=1)
+        self.write_attention("cpu_16_cores", "attention_cpu", 640.0, threads=16)
+        self.write_attention("other_16_cores", "attention_cpu", 1.0, threads=16)
+        self.write("docs/performance.md", PAGE + "".join(PAGE.replace("sampling", name) for name in (
+            "cpu_1_cores/attention_cpu_efficiency", "cpu_16_cores/attention_cpu", "other_16_cores/attention_cpu")))
+        self.assertEqual(self.figures()[0], 0)
+        text = (self.root / "docs/performance.md").read_text()
+        self.assertIn("| bfloat16 forward, D = 64, S=2048, full | 50 | 640 | 80 % |", text)
+        self.assertIn("float32 80 % (80 % at worst), bfloat16 80 % (80 % at worst)", text)
+        self.assertEqual(self.figures("--check")[0], 0)
+
     def test_limits_and_code_are_no_figures(self):
         self.figures()
         self.write("docs/attention.md", "# Attention\nAt most 3 s, up to 64 MiB; `7 % i`.\n".replace("At most", "It is at most"))
@@ -251,7 +288,7 @@ class AttentionCpu(Folder):
                       and f["setting"].startswith("S=")}
 
     def verdicts(self, figures, threads=2):
-        return {row["needed"]: row for row in judge(figures, self.peers, {}, [], [], threads)}
+        return {row["needed"]: row for row in judge(figures, self.peers, {}, [], [], [], threads)}
 
     def test_every_feature_is_judged(self):
         rows = self.verdicts(self.figures)
@@ -273,8 +310,23 @@ class AttentionCpu(Folder):
     def test_a_part_is_judged_by_what_it_has(self):
         part = [f for f in self.figures if f["causal"] and f["what"] == "forward"]
         self.assertEqual(set(self.verdicts(part)), {
-            f"ratio to PyTorch, {dtype}, {which}" for dtype in self.run_file.DTYPES for which in ("everywhere", "geometric mean")}
+            f"ratio to PyTorch, {dtype}, {which}" for dtype in ("float32", "bfloat16")
+            for which in ("everywhere", "geometric mean")}
             | {f"ragged over dense of the same mean, {mean}" for mean in (40, 300, 1200)})
+
+    def test_decoding_is_judged_by_the_bytes_that_it_reads(self):
+        cells = [{"setting": name, "dtype": dtype, "gigabytes_per_second": 18.0, "read": 20.0}
+                 for name, dtype, *_ in self.run_file.decoded(self.run_file.DTYPES, "")]
+        self.assertEqual(len(cells), 12)
+        cells[3]["read"] = 30.0
+        [row] = judge([], {}, {}, [], [], cells, 2)
+        self.assertEqual((row["worst"], row[""], row["where"]), ("0.60", "MISSED", f"{cells[3]['setting']} {cells[3]['dtype']}"))
+        self.assertEqual((self.run_file.decoded(self.run_file.DTYPES, "S=2048"), self.run_file.wanted(["float32"], "decode")),
+                         ([], []))
+
+    def test_float16_is_measured_at_one_length(self):
+        self.assertEqual({(f["setting"], f["what"]) for f in self.figures if f["dtype"] == "float16"},
+                         {("S=512", "forward"), ("S=512", "backward")})
 
     def test_a_part_takes_no_result_s_place(self):
         kept = self.write("attention_cpu.json", json.dumps({"figures": self.figures}))

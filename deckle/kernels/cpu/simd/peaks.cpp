@@ -54,6 +54,30 @@ __attribute__((target("avx512f,avx512bf16"), optimize("O2"))) void pair_dot(int6
   }
 }
 
+__attribute__((target("avx512f"), optimize("O2"))) void read_avx512(const void* memory, int64_t lines) {
+  const auto* const line = static_cast<const __m512i*>(memory);
+  for (int64_t i = 0; i < lines; ++i) {
+    __m512i words = _mm512_load_si512(line + i);
+    DECKLE_KEEP(words);
+  }
+}
+
+__attribute__((target("avx2"), optimize("O2"))) void read_avx2(const void* memory, int64_t lines) {
+  const auto* const half = static_cast<const __m256i*>(memory);
+  for (int64_t i = 0; i < 2 * lines; ++i) {
+    __m256i words = _mm256_load_si256(half + i);
+    DECKLE_KEEP(words);
+  }
+}
+
+__attribute__((optimize("O2"))) void read_sse2(const void* memory, int64_t lines) {
+  const auto* const quarter = static_cast<const __m128i*>(memory);
+  for (int64_t i = 0; i < 4 * lines; ++i) {
+    __m128i words = _mm_load_si128(quarter + i);
+    asm volatile("" : "+x"(words));
+  }
+}
+
 void tile_products(int64_t steps) {
   alignas(64) static constexpr uint32_t kZeros[kPeakDepth] = {};  // every row of both operands
   alignas(64) float sums[2 * kTile * 2 * kTile];
@@ -79,6 +103,8 @@ PeakLoop tiles_peak_loop() {
   return {2.0 * (2 * kTile) * (2 * kTile) * (2 * kPeakDepth), tile_products};
 }
 
+ReadLoop read_loop() { return cpu_isa() >= CpuIsa::avx512 ? read_avx512 : cpu_isa() >= CpuIsa::avx2 ? read_avx2 : read_sse2; }
+
 }  // namespace deckle::kernels::cpu::simd
 
 #else
@@ -87,5 +113,6 @@ namespace deckle::kernels::cpu::simd {
 PeakLoop float32_peak_loop() { return {0, nullptr}; }
 PeakLoop pair_dot_peak_loop() { return {0, nullptr}; }
 PeakLoop tiles_peak_loop() { return {0, nullptr}; }
+ReadLoop read_loop() { return nullptr; }
 }  // namespace deckle::kernels::cpu::simd
 #endif
