@@ -3,10 +3,10 @@
 #include "deckle/attention/attention.h"
 #include "deckle/core/allocator.h"
 #include "deckle/functional/gradcheck.h"
-#include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
+#include "tests/cuda/every_derivative.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
@@ -15,49 +15,21 @@
 namespace deckle {
 namespace {
 
+using testing::every_derivative;
 using testing::expect_close;
+using testing::Leaves;
+using testing::like;
 using testing::random_tensor;
-using Leaves = std::vector<Tensor>;
 
 const Device kGpu = Device::cuda();
 
-Leaves to(const Leaves& x, Device device) {
-  Leaves result;
-  for (const Tensor& part : x) result.push_back(part.to(device).detach());
-  return result;
-}
-Leaves like(const Leaves& x) {
-  Leaves result;
-  for (const Tensor& part : x) result.push_back(random_tensor(part.sizes(), part.dtype()));
-  return result;
-}
-
-/// What f and its derivatives are at x on a device: the result, first order both ways, second order in all four.
-template <typename F>
-std::vector<Leaves> every_derivative(F&& f, const Leaves& x, const Leaves& t, const Leaves& u, const Leaves& dy, const Leaves& du,
-                                     Device device) {
-  const Leaves on = to(x, device), along = to(t, device), other = to(u, device), cotangent = to(dy, device),
-               back = to(du, device);
-  const auto gradient = [&](const Leaves& at) { return vjp(f, at, cotangent).second; };
-  const auto pushforward = [&](const Leaves& at) { return jvp(f, at, along).second; };
-  return {f(on),
-          gradient(on),
-          pushforward(on),
-          vjp(gradient, on, back).second,
-          jvp(gradient, on, along).second,
-          vjp(pushforward, on, cotangent).second,
-          jvp(pushforward, on, other).second};
-}
-
 template <typename F>
 void expect_the_cpus(F&& f, const Leaves& x, double tolerance) {
-  const char* const kNames[] = {
-      "result", "gradient", "tangent", "double backward", "forward over reverse", "reverse over forward", "forward over forward"};
   const Leaves t = like(x), u = like(x), du = like(x), dy = like(f(x));
   const auto expected = every_derivative(f, x, t, u, dy, du, Device{}), got = every_derivative(f, x, t, u, dy, du, kGpu);
   for (size_t n = 0; n < expected.size(); ++n) {
     for (size_t i = 0; i < expected[n].size(); ++i) {
-      SCOPED_TRACE(std::string(kNames[n]) + ", part " + std::to_string(i));
+      SCOPED_TRACE(std::string(testing::kDerivatives[n]) + ", part " + std::to_string(i));
       EXPECT_EQ(got[n][i].device(), kGpu);
       expect_close(got[n][i], expected[n][i], tolerance, tolerance);
     }
