@@ -1,6 +1,6 @@
 #!/bin/bash
 # Nsight Compute summaries of the hot kernels:
-#   profile_on_device.sh LIBRARY OUT "D S HEADS [causal | ragged | bias | dropout] [backward]"...
+#   profile_on_device.sh LIBRARY OUT "CASE, as profile_one.py takes it"...
 library=$(realpath "$1"); out=$(cd "$2" && pwd); shift 2
 cd "$(dirname "$0")/../../../benchmarks/attention_cuda" || exit 1
 metrics=$(paste -sd, << 'end'
@@ -17,10 +17,11 @@ end
 for stall in long_scoreboard gmma barrier math_pipe_throttle wait short_scoreboard not_selected; do
   metrics+=,smsp__average_warps_issue_stalled_${stall}_per_issue_active.ratio
 done
-shown='attention_|gradient|Duration|SM Frequency|pipe_tensor|pipe_xu|hit_rate|dram__bytes|Executed Ipc Active|Registers'
-shown+='|stalled|data_bank'
+shown='attention_|forward_kernel|gradient|Duration|SM Frequency|pipe_tensor|pipe_xu|hit_rate|dram__bytes|Executed Ipc Active'
+shown+='|Registers|stalled|data_bank'
 for case in "$@"; do
-  timeout -k 5 90 ncu --clock-control none --target-processes all -k 'regex:(attention|gradient|statistics|list_tiles)' \
+  timeout -k 5 90 ncu --clock-control none --target-processes all \
+    -k 'regex:(attention|gradient|statistics|list_tiles|forward_kernel)' \
     --section SpeedOfLight --section WarpStateStats --section MemoryWorkloadAnalysis --section ComputeWorkloadAnalysis \
     --section LaunchStats \
     --metrics "$metrics" \
