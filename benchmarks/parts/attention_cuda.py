@@ -1,0 +1,90 @@
+"""Attention on GPUs."""
+
+from harness import svg
+from parts.results import facts
+from parts.text import picture, table
+
+
+def attention_cuda(results):
+    r = results.read("attention_cuda")
+    cases, panels, rows = {}, [], []
+    limit = max(row["tflops"] for row in results.read("attention_cuda_limit")["rows"])
+    for row in r["rows"]:
+        if "tflops" in row:
+            cases.setdefault((row["case"], row["direction"]), {})[row["contender"]] = row["tflops"]
+    for direction in ("forward", "backward"):
+        groups = []
+        for (case, way), rates in cases.items():
+            peers = {name: rate for name, rate in rates.items() if not name.startswith("deckle")}
+            if way != direction or "deckle" not in rates or not peers:
+                continue
+            peer = max(peers, key=peers.get)
+            rows.append((direction, case, f"{rates['deckle']:.0f}", f"{peers[peer]:.0f}", peer,
+                         f"{rates['deckle'] / peers[peer]:.2f}"))
+            groups.append((case, [(rates["deckle"], svg.OURS), (peers[peer], svg.PEER)]))
+        panels.append((direction, groups, (limit, "wgmma alone")))
+    text = (f"{r['dtype']}; TFLOP/s of useful work; the peer is the fastest of those that PyTorch offers for the case; wgmma "
+            f"with nothing beside it reaches {limit:.0f} (`benchmarks/results/attention_cuda_limit.json`). "
+            "[More](hopper.md).\n\n"
+            + table(["pass", "case", "TFLOP/s", "peer", "which", "ratio"], rows))
+    plot = svg.chart("Attention on a Hopper GPU, bf16", "TFLOP/s", panels,
+                     [("Deckle", svg.OURS), ("fastest peer", svg.PEER), ("limit", svg.LIMIT)],
+                     results.line("attention_cuda"))
+    return text + "\n" + picture("attention_cuda",
+                                 "Rates of attention on a GPU, Deckle and its fastest peer"), {"attention_cuda": plot}
+
+
+def features(results):
+    """Each feature beside the same kernel without it; windows beside the full mask; decoding beside a copy."""
+    r = results.read("attention_cuda_features")
+    rates, bases = {}, ("hopper, ragged", "hopper", "portable", "FlashAttention-2")
+    for row in r["rows"]:
+        unit = "tflops" if "tflops" in row else "gigabytes_per_second"
+        rates.setdefault(row["case"], {}).setdefault(row["contender"], {})[row["direction"]] = row[unit]
+    cases = [case for case, of in rates.items() if "hopper" in of]
+    rows = []
+    for name in dict.fromkeys(contender for case in cases for contender in rates[case] if contender not in bases):
+        base = next(base for base in bases if name.startswith(base + ", "))
+        cells = [" / ".join(f"{rates[case][name][way]:.0f} of {rates[case][base][way]:.0f}" for way in ("forward", "backward"))
+                 for case in cases]
+        rows.append((name, *cells))
+    windows = [(f"{case}, {name}", *(f"{100 * of[name][way] / of['full'][way]:.0f} %" for way in ("forward", "backward")))
+               for case, of in rates.items() if "full" in of for name in of if name != "full"]
+    copies = [(f"{case}, {name}", f"{of[name]['forward']:,.0f}", f"{100 * of[name]['forward'] / of['copy']['forward']:.0f} %")
+              for case, of in rates.items() if "copy" in of for name in of if name != "copy"]
+    return (f"{r['dtype']}; TFLOP/s of useful work with a feature, of those of the same kernels without it, "
+            "forward / backward.\n\n"
+            + table(["feature", *cases], rows)
+            + "\nOf the full mask's rate, at equal FLOPs:\n\n" + table(["mask", "forward", "backward"], windows)
+            + "\nDecoding, and of what a copy moved beside it:\n\n" + table(["case", "GB/s", "of a copy"], copies)), {}
+
+
+def choices(results):
+    rows = [(name, run["what"], facts(run)["commit"], facts(run)["date"])
+            for name, run in results.read("attention_cuda_choices").items()]
+    return table(["run", "what it compared", "commit", "date"], rows), {}
+
+
+def limit(results):
+    rows = results.read("attention_cuda_limit")["rows"]
+    mhz, rates = sorted(row["mhz"] for row in rows), sorted(row["tflops"] for row in rows)
+    return (f"Pure wgmma on random data, steady, by its shape and operands: {mhz[0]:,} to {mhz[-1]:,} MHz and "
+            f"**{rates[0]:.0f} to {rates[-1]:.0f} TFLOP/s**.\n"), {}
+
+
+def pairs(name):
+    def part(results):
+        shapes = ("S512", "S2048", "S2048 causal", "S16384", "S16384 causal")
+        cells = {(*row["case"].split(" ", 2), row["direction"]): row["tflops"] for row in results.read(name)["rows"]}
+        rows = [(f"{kind}{direction}, {dim}", *(f"{cells[key]:.0f}" if key in cells else "–" for key in keys))
+                for kind, dtype, directions in (("float32, ", "float32", ("forward", "backward")),
+                                                ("", "bf16", ("forward mode", "second order")))
+                for direction in directions for dim in ("D64", "D128")
+                for keys in [[(dtype, dim, shape, direction) for shape in shapes]] if any(key in cells for key in keys)]
+        return table(["TFLOP/s of useful work", *shapes], rows), {}
+    return part
+
+
+PARTS = {"attention_cuda": attention_cuda, "attention_cuda_choices": choices, "attention_cuda_features": features,
+         "attention_cuda_limit": limit,
+         **{name: pairs(name) for name in ("attention_cuda_pairs", "attention_cuda_memory_efficient")}}

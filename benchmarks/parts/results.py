@@ -1,0 +1,118 @@
+"""Results of benchmarks, what they measure, and where they come from."""
+
+import json
+import re
+import subprocess
+
+from attention_cpu import tables as attention_tables
+
+AGE = "**Older than the code it measures:**"
+LIBRARY = ["deckle", "ops", "opgen/emit/cpp", ":!deckle/kernels/cuda", ":!deckle/core/cuda"]
+ON_GPU = ["deckle", "ops", "opgen/emit/cpp", ":!deckle/kernels/cpu"]
+# What a result measures: a change of these files ages it. Whatever runs the library ages with all of it.
+MEASURES = {
+    **dict.fromkeys((*attention_tables.BY_ISA, "attention_cpu_float16", "attention_cpu_decoding",
+                     "attention_cpu_emerald_rapids", "nested_ops", "earlier", "dense_ops", "products", "small_tensors",
+                     "language_model_losses", "call_overhead", "language_model", "smallest_program"), LIBRARY),
+    **dict.fromkeys(("sampling", "demo"), [*LIBRARY, "tools/deckle"]),
+    **dict.fromkeys(("gpu_ops", "gpu_training", "gpu_language_model"), ON_GPU),
+    **dict.fromkeys(("attention_cuda", "attention_cuda_features", "attention_cuda_pairs"),
+                    ["deckle/kernels/cuda", "deckle/attention"]),
+    **dict.fromkeys(("attention_cuda_memory_efficient", "attention_cuda_limit"), []),  # nothing of the library
+    "build_cost": ["deckle", "opgen", "ops", "cmake", "CMakeLists.txt"],
+    "own_ops": [*LIBRARY, "opgen", "cmake"],
+    "aten_files": ["opgen"],
+    "reference_site": ["tools/site", "opgen", "ops", "docs", "deckle"],
+    "durations": ["deckle", "opgen", "ops", "tests", "cmake", "benchmarks"],
+    "lines_of_code": ["deckle", "opgen"],
+    "portable_architectures": ["deckle/kernels/cuda/arch", "deckle/kernels/cuda/attention", "deckle/kernels/cuda/tile"],
+    "sanitizers": ["deckle", "opgen", "ops", "tests"],
+}
+# Results that were kept before their facts were complete, and what each lacks; measured anew, a result leaves this list. Those of
+# another machine are FOLDER/NAME.
+LOAD = "what other processes used meanwhile was not measured"
+INCOMPLETE = {
+    **dict.fromkeys(("attention_cpu", "attention_cpu_emerald_rapids", "attention_cuda", "attention_cuda_f16",
+                     "attention_cuda_features", "attention_cuda_flash4", "attention_cuda_portable"), LOAD),
+    "attention_cuda_again": "of a commit with changes",
+    "attention_cuda_choices": "of no commit: trials of kernels that were not kept",
+    "attention_cuda_limit": "of no commit: instructions in a loop",
+    "sanitizers": "the machine's processor and what other processes used of it were not noted",
+    "attention_cuda_memory_efficient": "of no commit: PyTorch's kernel alone, in an earlier run than ours",
+}
+
+
+def facts(result):
+    """Machine, commit, date of a result. Those of the GPU runs hold them in one line."""
+    machine, commit, date = (result.get(key) for key in ("machine", "commit", "date"))
+    if machine and not commit:
+        found = re.fullmatch(r"(.*), commit (.+?), (\d{4}-\d\d-\d\d.*)", machine)
+        machine, commit, date = found.groups() if found else (machine, None, None)
+    return {"machine": machine, "commit": commit, "date": date}
+
+
+def is_fact(key, value):
+    """Whether a machine, a commit or a date can be what it says."""
+    if not isinstance(value, str) or not value or value.endswith("?"):
+        return False
+    if key == "date":
+        return re.match(r"20\d\d-[01]\d-[0-3]\d", value) is not None
+    return key != "commit" or re.match(r"[0-9a-f]{7,40}(?![\w+])", value) is not None
+
+
+class Results:
+    def __init__(self, root, machine=""):
+        self.root, self.machine, self.folder = root, machine, root / "benchmarks/results" / machine
+
+    def path(self, name):
+        return (self.folder / f"{name}.json").relative_to(self.root)
+
+    def read(self, name):
+        path = self.folder / f"{name}.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def git(self, *arguments):
+        done = subprocess.run(["git", "-C", self.root, *arguments], capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    def foreign(self, result):
+        """What of a result, or of its rows, names a commit that is none of this history, where there is one."""
+        if self.git("rev-parse", "--is-shallow-repository") != "false" or self.git("rev-parse", "HEAD") is None:
+            return
+        parts = [result, *(row for row in result.get("rows", []) if isinstance(row, dict) and "commit" in row)]
+        for commit in dict.fromkeys(facts(part)["commit"] for part in parts):
+            if is_fact("commit", commit) and self.git("merge-base", "--is-ancestor", commit, "HEAD") is None:
+                yield f"its commit {commit} is not in this history"
+
+    def age(self, name, commit):
+        """What changed since: a sentence, or nothing."""
+        changes = self.git("log", "--format=%h", f"{commit.split('+')[0]}..HEAD", "--", *MEASURES[name])
+        if changes is None:
+            return f"{AGE} commit {commit} is not in this history." if re.match("[0-9a-f]{7}", commit) else ""
+        count = len(changes.split())
+        names = ", ".join(place for place in MEASURES[name] if place[0] != ":")
+        without = " and ".join(place[2:] for place in MEASURES[name] if place[0] == ":")
+        names += f" but for {without}" if without else ""
+        return f"{AGE} {count} commit{'s' * (count > 1)} since then changed {names}." if count else ""
+
+    def source(self, name):
+        """The lines under a figure."""
+        result = self.read(name)
+        known = facts(result)
+        words = f"`{self.path(name)}`: {known['machine']}; commit {known['commit']}, {known['date']}"
+        if result.get("command"):
+            words += f"; `{result['command'].strip()}`"
+        words += "."
+        if "others" in result:
+            words += f" Other processes used {100 * result['others']:.1f} % of the processors meanwhile."
+        elif "load_at_start" in result:
+            words += f" The load at the start was {result['load_at_start']:.1f}."
+        lacking = INCOMPLETE.get("/".join(filter(None, (self.machine, name))))
+        words += f" **Its source is not complete:** {lacking}." if lacking else ""
+        age = self.age(name, known["commit"])
+        return words + "\n" + (age + "\n" if age else "")
+
+    def line(self, name):
+        """The same for the foot of a plot, which does not age."""
+        known = facts(self.read(name))
+        return f"{known['machine']}; commit {known['commit']}, {known['date']}; {self.path(name)}"
