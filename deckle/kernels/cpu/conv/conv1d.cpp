@@ -10,7 +10,7 @@
 // windows size G in out. The transpose is such a product for each residue of the row modulo the stride, which sees every
 // stride-th tap; the weight's gradient one with the windows transposed. One channel a group: depthwise.cpp.
 //
-// Before: all windows side by side in memory, then one product; for size 3 that wrote and read four times the bytes of the
+// All windows side by side in memory and one product of them would, for size 3, write and read four times the bytes of the
 // values.
 // Instances: those of products (matmul/product.cpp); any number of threads gives the same bits.
 

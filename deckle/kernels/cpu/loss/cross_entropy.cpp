@@ -9,8 +9,8 @@
 // gradient p - 1 of the target is expm1, and in its tangent the tangents are relative to the target's. Bytes: read 4 (backward:
 // and write 4) per element; about 12 FLOPs. Each row is read from memory once. Instances: float (float32, and the halves through
 // a buffer of one row), double. Sums are double (simd/rows.h).
-// Logarithms are taken in vectors, those of some rows at a time: [100, 100] takes 16 us in place of 22 (two threads of an Emerald
-// Rapids, float32; bfloat16 24 in place of 29).
+// Logarithms are taken in vectors, those of some rows at a time: [100, 100] takes 16 us in place of 22 (c8fab6eb and its parent,
+// two threads of an Emerald Rapids, float32; bfloat16 24 in place of 29).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/loss/cross_entropy.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"

@@ -7,8 +7,8 @@
 // packed with b, and tasks take groups of columns too. b as it lies serves where it is small. Of many items, or where b is small,
 // each task packs b for itself: what another core has written costs more than packing it again.
 //
-// GF/s of one core of an Emerald Rapids (FMA peak 171, float64 86) while others compiled, processor time, best of three runs, and
-// of the libraries' tiles in its place, in turns (2026-11-28; T: b transposed, TT: both):
+// GF/s of one core of an Emerald Rapids (FMA peak 171, float64 86) by processor time, best of three runs, and of the libraries'
+// tiles in its place, in turns (at fbdd19e1; T: b transposed, TT: both):
 //                               blocks   libraries
 //   float32 1024^3                 135         121
 //   float32 1024^3, TT             132          85
@@ -17,9 +17,9 @@
 //   float32 100^3, T                98          90   two cores, b packed before all tasks: 77 of 97
 //   float32 64 x 256^2 x 64, T     101         102
 //
-// Milliseconds on two cores of it, in turns with PyTorch 2.15 (MKL) on a machine that was not quiet, median of five, before ->
-// after panels began on lines, edges were masked, the next panel of b was asked for, rows of b were packed side by side and
-// pieces of K grew (2026-11-29):
+// Milliseconds on two cores of it, medians of five in turns with PyTorch 2.15 (MKL), before -> after panels began on lines, edges
+// were masked, the next panel of b was asked for, rows of b were packed side by side and pieces of K grew (9f431856; today's:
+// `benchmarks/dense_ops/run --ops matmul mm bmm`):
 //   float32 1024^3, T     9.12 ->  8.39   PyTorch  8.39
 //   float32 1024^3, TT    9.46 ->  8.83            8.45
 //   float64 1024^3       21.81 -> 18.03           17.82

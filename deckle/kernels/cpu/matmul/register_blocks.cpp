@@ -4,8 +4,8 @@
 // cycle. b comes from the second cache and is prefetched eight steps ahead; c, sixteen steps before the end. Every element is one
 // chain of fused multiply-adds in ascending order, whatever the block it falls in.
 //
-// GF/s of one core of an Emerald Rapids (FMA peak 171) while others compiled, processor time, best of 30, float32 [1024]^3 in a
-// driver of its own (2026-11-28; MKL between the runs: 148 to 159):
+// GF/s of one core of an Emerald Rapids (FMA peak 171) by processor time, best of 30, float32 [1024]^3 in a driver of its
+// own (at fbdd19e1; MKL between the runs: 148 to 159):
 //   14 x 2, k in pieces of 384                 132   [336]^3: 159
 //   with c prefetched                          134
 //   with b prefetched eight steps ahead too    145

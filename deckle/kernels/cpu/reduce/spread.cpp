@@ -5,7 +5,7 @@
 // merged by Chan's formula, as are 32 rows of columns at a time. Moments of rows are sums of runs (simd/rows.h) of double; other
 // sums go by blocks, and those of pieces and of long columns carry their rounding errors. Instances: float (float32 and the
 // halves), double.
-// Versions, us, rows of 20 and 100 float (two cores of an Emerald Rapids that others used too, in turns, 2026-11-29):
+// Versions, us, rows of 20 and 100 float (a5bd4cfb and its parent in turns, two cores of an Emerald Rapids):
 //   sums of moments of their own, of sixteen accumulators   var 286 (5,000 x 20), 97 (2,000 x 100)
 //   those of runs                                           var 111, 59
 #undef HWY_TARGET_INCLUDE

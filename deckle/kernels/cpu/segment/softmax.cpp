@@ -6,8 +6,8 @@
 //   segment_softmax_backward   y (g - sum g y)
 // The arithmetic is that of dense columns (reduce/softmax_columns.h), a strip of them at a time. A component of one column is a
 // row of dense softmax (reduce/softmax.h). Instances: float (float32 and the halves), double.
-// Versions, 128 components of 100 rows in the mean, of 64 columns, us forward and backward (two cores of an Emerald Rapids that
-// others used too, in turns, 2026-11-29):
+// Versions, 128 components of 100 rows in the mean, of 64 columns, us forward and backward (497ff7fa and its parent in turns,
+// two cores of an Emerald Rapids):
 //   rows of up to 1,024 columns one by one, sums in double     float32 906, 526   bfloat16 2,108, 1,803
 //   strips and steps of dense columns                          float32 346, 419   bfloat16   915, 1,086
 
