@@ -26,7 +26,8 @@ class OnDevice {
                                    ? copy(p.ranges.bounds, static_cast<size_t>(metadata_.bound_count()) * sizeof(int32_t))
                                    : nullptr;
     const void* const mask = p.mask.data != nullptr ? copy(p.mask.data, static_cast<size_t>(metadata_.mask_bytes())) : nullptr;
-    call_ = metadata_.at(copy(metadata_.bytes().data(), metadata_.bytes().size()), static_cast<const int32_t*>(bounds), mask);
+    call_ = metadata_.at(copy(metadata_.bytes().data(), static_cast<size_t>(metadata_.size())),
+                         static_cast<const int32_t*>(bounds), mask);
     if (LengthsOnDevice::there) kernels::list_tasks(call_, nullptr);
   }
   ~OnDevice() {

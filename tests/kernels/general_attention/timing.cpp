@@ -50,8 +50,8 @@ void time_case(DType dtype, int64_t length, int64_t heads, int64_t dim, bool cau
   p.dtype = dtype, p.sequences = 1, p.heads = p.kv_heads = heads, p.head_dim = p.value_dim = dim;
   p.q_offsets = p.k_offsets = offsets, p.scale = 1 / std::sqrt(static_cast<double>(dim)), p.causal = causal;
   const kernels::Metadata metadata(p);
-  void* const bytes = memory.take(static_cast<int64_t>(metadata.bytes().size()));
-  cudaMemcpy(bytes, metadata.bytes().data(), metadata.bytes().size(), cudaMemcpyHostToDevice);
+  void* const bytes = memory.take(metadata.size());
+  cudaMemcpy(bytes, metadata.bytes().data(), static_cast<size_t>(metadata.size()), cudaMemcpyHostToDevice);
   const kernels::Call call = metadata.at(bytes, nullptr, nullptr);
   const auto rows = [&] { return deckle::AttentionRows{memory.take(size * item), heads * dim, dim}; };
   const auto operands = [&] { return AttentionOperands{rows(), rows(), rows()}; };

@@ -20,14 +20,18 @@ int64_t mask_size(const AttentionProblem& p, int64_t rows, int64_t keys) {
          (keys - 1) * p.mask.column_stride + 1;
 }
 
-}  // namespace
+int64_t tasks_of(int64_t count) { return (count + kTileRows - 1) / kTileRows; }
 
 template <typename T>
-int64_t Metadata::append(const T* data, int64_t count) {
-  if (data == nullptr) return -1;
-  const auto at = static_cast<int64_t>(bytes_.size()), size = count * static_cast<int64_t>(sizeof(T));
-  bytes_.resize(static_cast<size_t>(at + (size + kAlignment - 1) / kAlignment * kAlignment));
-  if (size > 0) std::memcpy(bytes_.data() + at, data, static_cast<size_t>(size));
+constexpr int64_t bytes_of(int64_t count) {
+  return count * static_cast<int64_t>(sizeof(T));
+}
+
+}  // namespace
+
+int64_t Metadata::reserve(int64_t bytes) {
+  const int64_t at = size_;
+  size_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   return at;
 }
 
@@ -37,9 +41,20 @@ Metadata::Metadata(const AttentionProblem& problem, int64_t rows, int64_t keys) 
   if (p.window_left >= 0) p.window_left = std::min(p.window_left, kWidest);
   if (p.window_right >= 0) p.window_right = std::min(p.window_right, kWidest);
   if (p.known())
-    list_tasks();
+    count_tasks();
   else
     leave_room(rows, keys);
+  const int64_t offsets = p.sequences + (p.known() ? 1 : 2);
+  q_offsets_ = reserve(bytes_of<int64_t>(offsets));
+  k_offsets_ = reserve(bytes_of<int64_t>(offsets));
+  const auto given = [&](const int64_t* array) { return array == nullptr ? -1 : reserve(bytes_of<int64_t>(p.sequences)); };
+  if (p.known()) {
+    q_lengths_ = given(p.q_lengths);
+    k_lengths_ = given(p.k_lengths);
+    bias_offsets_ = given(p.bias_offsets);
+  }
+  row_tasks_ = reserve(bytes_of<Task>(call_.row_task_count));
+  key_tasks_ = reserve(bytes_of<Task>(call_.key_task_count));
   const AttentionDropout& d = p.dropout;
   const auto key = Philox<10>::generate({static_cast<uint32_t>(d.offset), static_cast<uint32_t>(d.offset >> 32), 0x44524F50u, 0},
                                         static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32));
@@ -54,37 +69,46 @@ void Metadata::leave_room(int64_t rows, int64_t keys) {
   call_.total_rows = rows;
   call_.row_task_count = rows / kTileRows + p.sequences;
   call_.key_task_count = keys / kTileRows + p.sequences;
-  const std::vector<int64_t> offsets(static_cast<size_t>(p.sequences + 2));
-  const std::vector<Task> tasks(static_cast<size_t>(std::max(call_.row_task_count, call_.key_task_count)));
-  q_offsets_ = append(offsets.data(), p.sequences + 2);
-  k_offsets_ = append(offsets.data(), p.sequences + 2);
-  row_tasks_ = append(tasks.data(), call_.row_task_count);
-  key_tasks_ = append(tasks.data(), call_.key_task_count);
 }
 
-void Metadata::list_tasks() {
+void Metadata::count_tasks() {
   const AttentionProblem& p = call_.p;
-  std::vector<Task> row_tasks, key_tasks;
   for (int64_t b = 0; b < p.sequences; ++b) {
     const int64_t rows = p.rows(b), keys = p.keys(b);
     call_.longest_rows = std::max(call_.longest_rows, rows);
     call_.longest_keys = std::max(call_.longest_keys, keys);
     call_.total_rows = std::max(call_.total_rows, p.q_offsets[b] + rows);
     call_.spare_keys = call_.spare_keys || p.k_offsets[b] + keys < p.k_offsets[b + 1];
-    for (int64_t i = 0; i < rows; i += kTileRows) row_tasks.push_back({static_cast<int32_t>(b), static_cast<int32_t>(i)});
-    for (int64_t j = 0; j < keys; j += kTileRows) key_tasks.push_back({static_cast<int32_t>(b), static_cast<int32_t>(j)});
+    call_.row_task_count += tasks_of(rows);
+    call_.key_task_count += tasks_of(keys);
   }
-  call_.row_task_count = static_cast<int64_t>(row_tasks.size());
-  call_.key_task_count = static_cast<int64_t>(key_tasks.size());
-  q_offsets_ = append(p.q_offsets, p.sequences + 1);
-  k_offsets_ = append(p.k_offsets, p.sequences + 1);
-  q_lengths_ = append(p.q_lengths, p.sequences);
-  k_lengths_ = append(p.k_lengths, p.sequences);
-  bias_offsets_ = append(p.bias_offsets, p.sequences);
   if (p.ranges.bounds != nullptr) bound_count_ = call_.total_rows * p.ranges.count * 2;
   if (p.mask.data != nullptr) mask_bytes_ = mask_size(p, call_.longest_rows, call_.longest_keys);
-  row_tasks_ = append(row_tasks.data(), call_.row_task_count);
-  key_tasks_ = append(key_tasks.data(), call_.key_task_count);
+}
+
+std::vector<std::byte> Metadata::bytes() const {
+  const AttentionProblem& p = call_.p;
+  std::vector<std::byte> bytes(static_cast<size_t>(size_));
+  if (!p.known()) return bytes;
+  const auto copy = [&](int64_t at, const int64_t* array, int64_t count) {
+    if (at >= 0 && count > 0) std::memcpy(bytes.data() + at, array, static_cast<size_t>(bytes_of<int64_t>(count)));
+  };
+  copy(q_offsets_, p.q_offsets, p.sequences + 1);
+  copy(k_offsets_, p.k_offsets, p.sequences + 1);
+  copy(q_lengths_, p.q_lengths, p.sequences);
+  copy(k_lengths_, p.k_lengths, p.sequences);
+  copy(bias_offsets_, p.bias_offsets, p.sequences);
+  const auto list = [&](int64_t at, const auto& length) {
+    for (int64_t b = 0; b < p.sequences; ++b) {
+      for (int64_t first = 0; first < length(b); first += kTileRows, at += bytes_of<Task>(1)) {
+        const Task task{static_cast<int32_t>(b), static_cast<int32_t>(first)};
+        std::memcpy(bytes.data() + at, &task, sizeof(task));
+      }
+    }
+  };
+  list(row_tasks_, [&](int64_t b) { return p.rows(b); });
+  list(key_tasks_, [&](int64_t b) { return p.keys(b); });
+  return bytes;
 }
 
 Call Metadata::at(const void* memory, const int32_t* bounds, const void* mask) const {

@@ -31,15 +31,16 @@ struct Call {
   const int* wanted = nullptr;         // where the device says whether forward and backward are to do anything; null: they are
 };
 
-/// What a problem points to on the host but for its mask, in one piece that is copied to the device. A problem of the same
-/// lengths has the same bytes.
+/// What a problem points to on the host but for its mask, in one piece that is copied to the device: where each part lies in it,
+/// and its bytes, which a problem of the same lengths shares.
 class Metadata {
  public:
-  /// `problem` points to host memory, and is read here alone. Where the device alone knows the lengths, of so many packed `rows`
-  /// and `keys` at most, there is room for what list_tasks (kernels.h) writes.
+  /// `problem` points to host memory, which bytes() reads once more. Where the device alone knows the lengths, of so many packed
+  /// `rows` and `keys` at most, there is room for what list_tasks (kernels.h) writes.
   explicit Metadata(const AttentionProblem& problem, int64_t rows = 0, int64_t keys = 0);
 
-  const std::vector<std::byte>& bytes() const { return bytes_; }
+  int64_t size() const { return size_; }
+  std::vector<std::byte> bytes() const;
   /// Of the mask's ranges and of its boolean plane, as far as sequences reach; 0: there are none.
   int64_t bound_count() const { return bound_count_; }
   int64_t mask_bytes() const { return mask_bytes_; }
@@ -47,15 +48,14 @@ class Metadata {
   Call at(const void* memory, const int32_t* bounds, const void* mask) const;
 
  private:
-  void list_tasks();
+  void count_tasks();
   void leave_room(int64_t rows, int64_t keys);
-  template <typename T>
-  int64_t append(const T* data, int64_t count);
+  int64_t reserve(int64_t bytes);
 
-  Call call_;  // with positions in bytes_, from 1, in place of pointers
-  std::vector<std::byte> bytes_;
+  Call call_;  // its problem is the host's
+  int64_t size_ = 0;
   int64_t q_offsets_ = -1, k_offsets_ = -1, q_lengths_ = -1, k_lengths_ = -1, bias_offsets_ = -1, row_tasks_ = -1,
-          key_tasks_ = -1;
+          key_tasks_ = -1;  // -1: not there
   int64_t bound_count_ = 0, mask_bytes_ = 0;
 };
 

@@ -1,7 +1,6 @@
 // The ops of attention by the general kernels: forward over forward always, the others where the plan says so.
 #include "deckle/kernels/cuda/packed_attention/general.h"
 
-#include <cstring>
 #include <deque>
 #include <stdexcept>
 #include <vector>
@@ -23,26 +22,52 @@ namespace {
 
 using deckle::cuda::Block;
 
+/// What a call is told of its lengths, on the device: made once for all layers and passes over one ragged shape, or over the
+/// lengths of keys that one plan has. nullptr: nobody keeps them, or they would be made in a recording.
+const void* kept_of_lengths(const Context& context, const general::Metadata& metadata, const AttentionProblem& p) {
+  constexpr int64_t kKind = -1;  // of keys: others begin with a number of sequences
+  const int64_t* const keeper = p.k_lengths != nullptr ? p.k_lengths : p.q_offsets;
+  std::vector<int64_t> key = {kKind, p.sequences};
+  const auto depends_on = [&](const int64_t* array, int64_t count) {
+    key.push_back(array == nullptr ? 0 : array == keeper ? 1 : 2);
+    if (key.back() == 2) key.insert(key.end(), array, array + count);
+  };
+  depends_on(p.q_offsets, p.sequences + 1);
+  depends_on(p.k_offsets, p.sequences + 1);
+  depends_on(p.q_lengths, p.sequences);
+  depends_on(p.k_lengths, p.sequences);
+  depends_on(p.bias_offsets, p.sequences);
+  return deckle::cuda::made_of(keeper, context.device, key, metadata.size(), [&](void* memory) {
+    deckle::cuda::copy_bytes(memory, context.device, metadata.bytes().data(), {}, metadata.size());
+  });
+}
+
+general::Metadata metadata_of(const AttentionProblem& p, const AttentionInputsView& x) {
+  return general::Metadata(p, x.q.sizes[0], x.k.sizes[0]);
+}
+
+/// Whether what a call is told of its lengths is on the device, or may be brought there: not while a graph is recorded.
+bool lengths_can_be_told(const Context& context, const AttentionInputsView& x, const AttentionProblem& p) {
+  return !p.known() || !deckle::cuda::capturing() || kept_of_lengths(context, metadata_of(p, x), p) != nullptr;
+}
+
 /// A call whose metadata are on their way to the device, or made there.
 class GeneralCall {
  public:
   GeneralCall(const Context& context, const AttentionInputsView& x, const Plan& plan, const int* wanted = nullptr)
       : context_(context),
         guard_(context.device),
-        metadata_(plan->problem, x.q.sizes[0], x.k.sizes[0]),
+        metadata_(metadata_of(plan->problem, x)),
         key_(context, plan->problem.dropout) {
     const AttentionProblem& p = plan->problem;
     use_offsets(context, p);
-    const std::vector<std::byte>& bytes = metadata_.bytes();
-    const void* memory = p.known() ? kept_of_lengths(p) : nullptr;
-    if (wanted != nullptr && p.known() && memory == nullptr && deckle::cuda::capturing()) return;
-    if (memory == nullptr) memory = p.known() ? upload(bytes.data(), size()) : take(size());
+    const void* memory = p.known() ? kept_of_lengths(context, metadata_, p) : take(metadata_.size());
+    if (memory == nullptr) memory = upload(metadata_.bytes().data(), metadata_.size());
     call_ = metadata_.at(memory, kept(p.ranges.bounds, metadata_.bound_count()),
                          kept(static_cast<const std::byte*>(p.mask.data), metadata_.mask_bytes()));
     call_.made_key = key_.made();
     call_.wanted = wanted;
-    made_ = true;
-    if (!plan->problem.known()) run([](const general::Call& call, cudaStream_t stream) { general::list_tasks(call, stream); });
+    if (!p.known()) run([](const general::Call& call, cudaStream_t stream) { general::list_tasks(call, stream); });
   }
   /// `body(call, stream)`; what the kernels throw is told as this library tells it.
   template <typename Body>
@@ -55,12 +80,8 @@ class GeneralCall {
     deckle::cuda::check_launch(context_.device);
   }
   const general::Call& call() const { return call_; }
-  /// False: a graph is recorded, and what the call needs was not made before.
-  bool made() const { return made_; }
 
  private:
-  int64_t size() const { return static_cast<int64_t>(metadata_.bytes().size()); }
-
   void* take(int64_t bytes) { return blocks_.emplace_back(bytes, context_.device).as<void>(); }
   const void* upload(const void* host, int64_t bytes) {
     void* const memory = take(bytes);
@@ -74,17 +95,6 @@ class GeneralCall {
     const T* const copy = deckle::cuda::mirrored(host, context_.device, count);
     return copy != nullptr ? copy : static_cast<const T*>(upload(host, count * static_cast<int64_t>(sizeof(T))));
   }
-  /// What is made of the lengths, once for all layers and passes over one ragged shape, or over the lengths of keys that one plan
-  /// has; nullptr: nobody keeps them.
-  const void* kept_of_lengths(const AttentionProblem& p) const {
-    constexpr int64_t kKind = -1;  // of keys: others begin with a number of sequences
-    const std::vector<std::byte>& bytes = metadata_.bytes();
-    std::vector<int64_t> key(1 + bytes.size() / sizeof(int64_t), kKind);
-    std::memcpy(key.data() + 1, bytes.data(), (key.size() - 1) * sizeof(int64_t));
-    return deckle::cuda::made_of(
-        p.k_lengths != nullptr ? p.k_lengths : p.q_offsets, context_.device, key, size(),
-        [&](void* memory) { deckle::cuda::copy_bytes(memory, context_.device, bytes.data(), {}, size()); });
-  }
 
   const Context& context_;
   deckle::cuda::DeviceGuard guard_;
@@ -92,7 +102,6 @@ class GeneralCall {
   std::deque<Block> blocks_;
   DropoutKey key_;
   general::Call call_;
-  bool made_ = false;
 };
 
 /// The gradients that no sequence reaches are 0: of spare rows behind the keys, and of what a bias has beyond the sequences.
@@ -109,8 +118,8 @@ void clear_unreached(const Context& context, const GeneralCall& call, const Atte
 void general_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y,
                      const int* wanted) {
   if (wanted == nullptr) count_served(AttentionPass::forward, AttentionKernel::general);
+  if (wanted != nullptr && !lengths_can_be_told(context, x, plan->problem)) return;
   const GeneralCall call(context, x, plan, wanted);
-  if (!call.made()) return;
   call.run([&](const general::Call& c, cudaStream_t stream) {
     general::forward(c, attention_operands(plan->problem, x), attention_results(y), stream);
   });
@@ -120,8 +129,8 @@ void general_backward(const Context& context, const AttentionOutputsView& y_grad
                       const AttentionOutputsView& y, const Plan& plan, const AttentionInputsView& x_gradient, const int* wanted) {
   if (wanted == nullptr) count_served(AttentionPass::backward, AttentionKernel::general);
   const AttentionProblem& p = plan->problem;
+  if (wanted != nullptr && !lengths_can_be_told(context, x, p)) return;
   const GeneralCall call(context, x, plan, wanted);
-  if (!call.made()) return;
   const AttentionOperands gradient = attention_operands(p, x_gradient);
   clear_unreached(context, call, p, gradient, x_gradient);
   const Block workspace(general::backward_bytes(call.call(), gradient), context.device);

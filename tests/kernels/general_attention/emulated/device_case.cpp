@@ -14,10 +14,9 @@ struct OnHost {
   kernels::Call call;
   std::vector<std::byte> workspace, lists;
 
-  explicit OnHost(const AttentionCase& c) : metadata(made(c)) {
-    lists.assign(metadata.bytes().size(), std::byte{0xff});
-    call = metadata.at(LengthsOnDevice::there ? lists.data() : metadata.bytes().data(), c.problem.ranges.bounds,
-                       c.problem.mask.data);
+  explicit OnHost(const AttentionCase& c) : metadata(made(c)), lists(metadata.bytes()) {
+    if (LengthsOnDevice::there) lists.assign(lists.size(), std::byte{0xff});
+    call = metadata.at(lists.data(), c.problem.ranges.bounds, c.problem.mask.data);
     if (LengthsOnDevice::there) kernels::list_tasks(call, nullptr);
   }
   static kernels::Metadata made(const AttentionCase& c) {
