@@ -11,6 +11,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <utility>
+
 #include "deckle/base/philox.h"
 #include "deckle/kernels/cpu/random/words.h"
 
@@ -70,6 +72,8 @@ int64_t make_vectors(const PhiloxStream& stream, uint64_t first, int64_t blocks,
 int64_t make_vectors(const PhiloxStream&, uint64_t, int64_t, uint32_t*) { return 0; }
 #endif
 
+namespace {
+
 void make_words(const PhiloxStream& stream, uint64_t first, int64_t blocks, uint32_t* words) {
   int64_t block = make_vectors(stream, first, blocks, words);
   for (; block < blocks; ++block) {
@@ -83,21 +87,27 @@ void make_doubles(const uint32_t* words, int64_t count, double* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = uniform_of_two(words + 2 * i);
 }
 
+}  // namespace
+
+const auto& word_table() {
+  static constexpr std::pair table(&make_words, &make_doubles);
+  return table;
+}
+
 }  // namespace deckle::kernels::cpu::random::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace deckle::kernels::cpu::random {
 namespace {
-HWY_EXPORT(make_words);
-HWY_EXPORT(make_doubles);
+HWY_EXPORT(word_table);
 }  // namespace
 
 void philox_words(const PhiloxStream& stream, uint64_t first, int64_t blocks, uint32_t* words) {
-  DECKLE_SIMD(make_words)(stream, first, blocks, words);
+  DECKLE_SIMD(word_table)().first(stream, first, blocks, words);
 }
 
-void uniform_doubles(const uint32_t* words, int64_t count, double* to) { DECKLE_SIMD(make_doubles)(words, count, to); }
+void uniform_doubles(const uint32_t* words, int64_t count, double* to) { DECKLE_SIMD(word_table)().second(words, count, to); }
 
 }  // namespace deckle::kernels::cpu::random
 #endif

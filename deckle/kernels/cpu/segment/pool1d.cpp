@@ -68,6 +68,7 @@ void write_apart(const Sequence<T>& s, int64_t size, int64_t stride, int64_t lea
   constexpr int64_t kRows = 4;  // converted at a time
   T buffer[segment::kColumns], rows[kRows * segment::kColumns], none[segment::kColumns];
   const int64_t most = s.direct() ? segment::kMostRows : kRows;
+  const auto functions = segment::window_rows().of<T>();
   std::fill_n(none, s.columns, T{0});
   int64_t done = 0;
   const auto clear_until = [&](int64_t end) {
@@ -79,8 +80,8 @@ void write_apart(const Sequence<T>& s, int64_t size, int64_t stride, int64_t lea
     const T* const gradient = s.gradient_of(w, buffer);
     while (done < window.end) {
       const int64_t n = std::min(window.end - done, most);
-      segment::put_to_rows(gradient, s.positions_of(w), s.columns, done, n, s.direct() ? s.row(done) : rows,
-                           s.direct() ? s.inner : s.columns);
+      functions.put(gradient, s.positions_of(w), s.columns, done, n, s.direct() ? s.row(done) : rows,
+                    s.direct() ? s.inner : s.columns);
       for (int64_t r = 0; r < n && !s.direct(); ++r) s.write(done + r, rows + r * s.columns);
       done += n;
     }
@@ -94,6 +95,7 @@ void add_shared(const Sequence<T>& s, int64_t size, int64_t stride, int64_t lead
   Scratch scratch;
   const int64_t most = std::min(s.windows, (size - 1) / stride + 1);
   T* const buffer = s.direct() ? nullptr : scratch.take<T>(most * s.columns);
+  const auto functions = segment::window_rows().of<T>();
   T sums[segment::kColumns];
   for (int64_t row = 0; row < s.length; ++row) {
     const int64_t before = row + lead - size + 1;  // a lower bound of the start of the first window that contains the row
@@ -106,8 +108,7 @@ void add_shared(const Sequence<T>& s, int64_t size, int64_t stride, int64_t lead
     }
     for (int64_t w = 0; w < count && !s.direct(); ++w) s.gradient_of(from + w, buffer + w * s.columns);
     const T* const gradients = s.direct() ? s.gradient_of(from, nullptr) : buffer;
-    segment::sum_at_position(gradients, s.direct() ? s.inner : s.columns, s.positions_of(from), s.inner, count, s.columns, row,
-                             sums);
+    functions.sum_at(gradients, s.direct() ? s.inner : s.columns, s.positions_of(from), s.inner, count, s.columns, row, sums);
     s.write(row, sums);
   }
 }
@@ -200,6 +201,7 @@ void segment_max_pool1d(const Context&, const View& values, const RaggedView& ra
   const int64_t inner = segment::inner_size(values);
   segment::visit_real(values.dtype, [&]<typename T>(TypeTag<T>) {
     const bool direct = values.dtype == dtype_of<T>;
+    const auto functions = segment::window_rows().of<T>();
     segment::for_components(windows, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
       Scratch scratch;
@@ -212,15 +214,15 @@ void segment_max_pool1d(const Context&, const View& values, const RaggedView& ra
         const int64_t rows = window.end - window.begin;
         int64_t* const where = positions.ptr<int64_t>() + at * inner + first;
         if (direct) {
-          segment::largest_of_rows(values.ptr<const T>() + (begin + window.begin) * inner + first, inner, rows, columns,
-                                   window.begin, result.ptr<T>() + at * inner + first, where);
+          functions.largest(values.ptr<const T>() + (begin + window.begin) * inner + first, inner, rows, columns, window.begin,
+                            result.ptr<T>() + at * inner + first, where);
           continue;
         }
         for (int64_t c = 0; c < columns; c += piece) {
           const int64_t n = std::min(piece, columns - c);
           for (int64_t row = 0; row < rows; ++row)
             segment::read_row(values, inner, begin + window.begin + row, first + c, n, buffer + row * n);
-          segment::largest_of_rows(buffer, n, rows, n, window.begin, best, where + c);
+          functions.largest(buffer, n, rows, n, window.begin, best, where + c);
           segment::write_row(result, inner, at, first + c, n, best);
         }
       }

@@ -141,32 +141,14 @@ void sum_at(const T* gradients, int64_t stride, const int64_t* positions, int64_
   }
 }
 
+template <typename T>
+constexpr segment::WindowRows<T> kFunctions{&largest<T>, &put<T>, &sum_at<T>};
+
 }  // namespace
 
-void largest_float(const float* x, int64_t row_stride, int64_t count, int64_t columns, int64_t position, float* best,
-                   int64_t* positions) {
-  largest(x, row_stride, count, columns, position, best, positions);
-}
-void largest_double(const double* x, int64_t row_stride, int64_t count, int64_t columns, int64_t position, double* best,
-                    int64_t* positions) {
-  largest(x, row_stride, count, columns, position, best, positions);
-}
-
-void put_float(const float* gradient, const int64_t* positions, int64_t columns, int64_t position, int64_t rows, float* result,
-               int64_t row_stride) {
-  put(gradient, positions, columns, position, rows, result, row_stride);
-}
-void put_double(const double* gradient, const int64_t* positions, int64_t columns, int64_t position, int64_t rows, double* result,
-                int64_t row_stride) {
-  put(gradient, positions, columns, position, rows, result, row_stride);
-}
-void sum_at_float(const float* gradients, int64_t stride, const int64_t* positions, int64_t positions_stride, int64_t count,
-                  int64_t columns, int64_t position, float* result) {
-  sum_at(gradients, stride, positions, positions_stride, count, columns, position, result);
-}
-void sum_at_double(const double* gradients, int64_t stride, const int64_t* positions, int64_t positions_stride, int64_t count,
-                   int64_t columns, int64_t position, double* result) {
-  sum_at(gradients, stride, positions, positions_stride, count, columns, position, result);
+const RealTable<segment::WindowRows>& window_table() {
+  static constexpr RealTable<segment::WindowRows> table{kFunctions<float>, kFunctions<double>};
+  return table;
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
@@ -175,38 +157,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace deckle::kernels::cpu {
 
-HWY_EXPORT(largest_float);
-HWY_EXPORT(largest_double);
-HWY_EXPORT(put_float);
-HWY_EXPORT(put_double);
-HWY_EXPORT(sum_at_float);
-HWY_EXPORT(sum_at_double);
+HWY_EXPORT(window_table);
 
-void segment::largest_of_rows(const float* x, int64_t row_stride, int64_t count, int64_t columns, int64_t position, float* best,
-                              int64_t* positions) {
-  DECKLE_SIMD(largest_float)(x, row_stride, count, columns, position, best, positions);
-}
-void segment::largest_of_rows(const double* x, int64_t row_stride, int64_t count, int64_t columns, int64_t position, double* best,
-                              int64_t* positions) {
-  DECKLE_SIMD(largest_double)(x, row_stride, count, columns, position, best, positions);
-}
-
-void segment::put_to_rows(const float* gradient, const int64_t* positions, int64_t columns, int64_t position, int64_t rows,
-                          float* result, int64_t row_stride) {
-  DECKLE_SIMD(put_float)(gradient, positions, columns, position, rows, result, row_stride);
-}
-void segment::put_to_rows(const double* gradient, const int64_t* positions, int64_t columns, int64_t position, int64_t rows,
-                          double* result, int64_t row_stride) {
-  DECKLE_SIMD(put_double)(gradient, positions, columns, position, rows, result, row_stride);
-}
-void segment::sum_at_position(const float* gradients, int64_t stride, const int64_t* positions, int64_t positions_stride,
-                              int64_t count, int64_t columns, int64_t position, float* result) {
-  DECKLE_SIMD(sum_at_float)(gradients, stride, positions, positions_stride, count, columns, position, result);
-}
-void segment::sum_at_position(const double* gradients, int64_t stride, const int64_t* positions, int64_t positions_stride,
-                              int64_t count, int64_t columns, int64_t position, double* result) {
-  DECKLE_SIMD(sum_at_double)(gradients, stride, positions, positions_stride, count, columns, position, result);
-}
+const RealTable<segment::WindowRows>& segment::window_rows() { return DECKLE_SIMD(window_table)(); }
 
 }  // namespace deckle::kernels::cpu
 #endif

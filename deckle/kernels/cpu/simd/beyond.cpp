@@ -6,6 +6,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <tuple>
+
 #include "deckle/kernels/cpu/simd/beyond.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -46,14 +48,9 @@ int64_t next_of(const T* x, int64_t begin, int64_t n, T limit, bool below) {
 
 }  // namespace
 
-int64_t next_float(const float* x, int64_t begin, int64_t n, float limit, bool below) {
-  return next_of(x, begin, n, limit, below);
-}
-int64_t next_double(const double* x, int64_t begin, int64_t n, double limit, bool below) {
-  return next_of(x, begin, n, limit, below);
-}
-int64_t next_integer(const int64_t* x, int64_t begin, int64_t n, int64_t limit, bool below) {
-  return next_of(x, begin, n, limit, below);
+const auto& beyond_table() {
+  static constexpr std::tuple table(&next_of<float>, &next_of<double>, &next_of<int64_t>);
+  return table;
 }
 
 }  // namespace deckle::kernels::cpu::simd::HWY_NAMESPACE
@@ -62,19 +59,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace deckle::kernels::cpu::simd {
 
-HWY_EXPORT(next_float);
-HWY_EXPORT(next_double);
-HWY_EXPORT(next_integer);
+HWY_EXPORT(beyond_table);
 
-int64_t next_beyond(const float* x, int64_t begin, int64_t n, float limit, bool below) {
-  return DECKLE_SIMD(next_float)(x, begin, n, limit, below);
+template <typename T>
+int64_t next_beyond(const T* x, int64_t begin, int64_t n, T limit, bool below) {
+  return std::get<int64_t (*)(const T*, int64_t, int64_t, T, bool)>(DECKLE_SIMD(beyond_table)())(x, begin, n, limit, below);
 }
-int64_t next_beyond(const double* x, int64_t begin, int64_t n, double limit, bool below) {
-  return DECKLE_SIMD(next_double)(x, begin, n, limit, below);
-}
-int64_t next_beyond(const int64_t* x, int64_t begin, int64_t n, int64_t limit, bool below) {
-  return DECKLE_SIMD(next_integer)(x, begin, n, limit, below);
-}
+template int64_t next_beyond(const float*, int64_t, int64_t, float, bool);
+template int64_t next_beyond(const double*, int64_t, int64_t, double, bool);
+template int64_t next_beyond(const int64_t*, int64_t, int64_t, int64_t, bool);
 
 }  // namespace deckle::kernels::cpu::simd
 #endif

@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
+#include <tuple>
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::simd::HWY_NAMESPACE {
@@ -39,9 +40,10 @@ void repeat_each(const T* HWY_RESTRICT from, int64_t count, int64_t times, T* HW
 
 }  // namespace
 
-void repeat_16(const uint16_t* from, int64_t count, int64_t times, uint16_t* to) { repeat_each(from, count, times, to); }
-void repeat_32(const uint32_t* from, int64_t count, int64_t times, uint32_t* to) { repeat_each(from, count, times, to); }
-void repeat_64(const uint64_t* from, int64_t count, int64_t times, uint64_t* to) { repeat_each(from, count, times, to); }
+const auto& repeat_table() {
+  static constexpr std::tuple table(&repeat_each<uint16_t>, &repeat_each<uint32_t>, &repeat_each<uint64_t>);
+  return table;
+}
 
 }  // namespace deckle::kernels::cpu::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -51,22 +53,15 @@ HWY_AFTER_NAMESPACE();
 
 namespace deckle::kernels::cpu::simd {
 
-HWY_EXPORT(repeat_16);
-HWY_EXPORT(repeat_32);
-HWY_EXPORT(repeat_64);
+HWY_EXPORT(repeat_table);
 
-template <>
-void repeat_each(const uint16_t* from, int64_t count, int64_t times, uint16_t* to) {
-  DECKLE_SIMD(repeat_16)(from, count, times, to);
+template <typename T>
+void repeat_each(const T* from, int64_t count, int64_t times, T* to) {
+  std::get<void (*)(const T*, int64_t, int64_t, T*)>(DECKLE_SIMD(repeat_table)())(from, count, times, to);
 }
-template <>
-void repeat_each(const uint32_t* from, int64_t count, int64_t times, uint32_t* to) {
-  DECKLE_SIMD(repeat_32)(from, count, times, to);
-}
-template <>
-void repeat_each(const uint64_t* from, int64_t count, int64_t times, uint64_t* to) {
-  DECKLE_SIMD(repeat_64)(from, count, times, to);
-}
+template void repeat_each(const uint16_t*, int64_t, int64_t, uint16_t*);
+template void repeat_each(const uint32_t*, int64_t, int64_t, uint32_t*);
+template void repeat_each(const uint64_t*, int64_t, int64_t, uint64_t*);
 
 }  // namespace deckle::kernels::cpu::simd
 #endif

@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
+#include <tuple>
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::simd::HWY_NAMESPACE {
@@ -17,18 +18,21 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename T>
 void reverse(const T* HWY_RESTRICT from, int64_t count, T* HWY_RESTRICT to) {
-  const hn::ScalableTag<T> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::Reverse(d, hn::LoadU(d, from + count - i - lanes)), d, to + i);
+  if constexpr (sizeof(T) > 1) {
+    const hn::ScalableTag<T> d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (; i + lanes <= count; i += lanes) hn::StoreU(hn::Reverse(d, hn::LoadU(d, from + count - i - lanes)), d, to + i);
+  }
   for (; i < count; ++i) to[i] = from[count - 1 - i];
 }
 
 }  // namespace
 
-void reverse_16(const uint16_t* from, int64_t count, uint16_t* to) { reverse(from, count, to); }
-void reverse_32(const uint32_t* from, int64_t count, uint32_t* to) { reverse(from, count, to); }
-void reverse_64(const uint64_t* from, int64_t count, uint64_t* to) { reverse(from, count, to); }
+const auto& reverse_table() {
+  static constexpr std::tuple table(&reverse<uint8_t>, &reverse<uint16_t>, &reverse<uint32_t>, &reverse<uint64_t>);
+  return table;
+}
 
 }  // namespace deckle::kernels::cpu::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -38,26 +42,16 @@ HWY_AFTER_NAMESPACE();
 
 namespace deckle::kernels::cpu::simd {
 
-HWY_EXPORT(reverse_16);
-HWY_EXPORT(reverse_32);
-HWY_EXPORT(reverse_64);
+HWY_EXPORT(reverse_table);
 
-template <>
-void reverse(const uint8_t* from, int64_t count, uint8_t* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = from[count - 1 - i];
+template <typename T>
+void reverse(const T* from, int64_t count, T* to) {
+  std::get<void (*)(const T*, int64_t, T*)>(DECKLE_SIMD(reverse_table)())(from, count, to);
 }
-template <>
-void reverse(const uint16_t* from, int64_t count, uint16_t* to) {
-  DECKLE_SIMD(reverse_16)(from, count, to);
-}
-template <>
-void reverse(const uint32_t* from, int64_t count, uint32_t* to) {
-  DECKLE_SIMD(reverse_32)(from, count, to);
-}
-template <>
-void reverse(const uint64_t* from, int64_t count, uint64_t* to) {
-  DECKLE_SIMD(reverse_64)(from, count, to);
-}
+template void reverse(const uint8_t*, int64_t, uint8_t*);
+template void reverse(const uint16_t*, int64_t, uint16_t*);
+template void reverse(const uint32_t*, int64_t, uint32_t*);
+template void reverse(const uint64_t*, int64_t, uint64_t*);
 
 }  // namespace deckle::kernels::cpu::simd
 #endif

@@ -6,8 +6,8 @@
 
 namespace deckle::kernels::cpu {
 
-/// The dispatch table of a SIMD file with functions of float and of double elements: a struct of function pointers for each. Its
-/// one HWY_EXPORT is of the function that returns the table; files of a few functions, by width, export these themselves.
+/// The dispatch table of a SIMD file with functions of float and of double elements: a struct of function pointers for each. A
+/// file has one HWY_EXPORT, of the function that returns its table; one function for several types is a tuple of pointers.
 template <template <typename> class Functions>
 struct RealTable {
   Functions<float> f32;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 #include <type_traits>
 
 #include "deckle/kernels/cpu/simd/within.h"
@@ -27,8 +28,10 @@ bool within(const T* x, int64_t count, int64_t size) {
 
 }  // namespace
 
-bool within_64(const int64_t* x, int64_t count, int64_t size) { return within(x, count, size); }
-bool within_32(const int32_t* x, int64_t count, int64_t size) { return within(x, count, size); }
+const auto& within_table() {
+  static constexpr std::tuple table(&within<int64_t>, &within<int32_t>);
+  return table;
+}
 
 }  // namespace deckle::kernels::cpu::simd::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -36,11 +39,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace deckle::kernels::cpu::simd {
 
-HWY_EXPORT(within_64);
-HWY_EXPORT(within_32);
+HWY_EXPORT(within_table);
 
-bool all_within(const int64_t* x, int64_t count, int64_t size) { return DECKLE_SIMD(within_64)(x, count, size); }
-bool all_within(const int32_t* x, int64_t count, int64_t size) { return DECKLE_SIMD(within_32)(x, count, size); }
+template <typename T>
+bool all_within(const T* x, int64_t count, int64_t size) {
+  return std::get<bool (*)(const T*, int64_t, int64_t)>(DECKLE_SIMD(within_table)())(x, count, size);
+}
+template bool all_within(const int64_t*, int64_t, int64_t);
+template bool all_within(const int32_t*, int64_t, int64_t);
 
 }  // namespace deckle::kernels::cpu::simd
 #endif

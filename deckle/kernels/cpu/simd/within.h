@@ -4,8 +4,8 @@
 
 namespace deckle::kernels::cpu::simd {
 
-/// Whether 0 <= x[i] < size for all i.
-bool all_within(const int64_t* x, int64_t count, int64_t size);
-bool all_within(const int32_t* x, int64_t count, int64_t size);
+/// Whether 0 <= x[i] < size for all i; T is int64_t or int32_t.
+template <typename T>
+bool all_within(const T* x, int64_t count, int64_t size);
 
 }  // namespace deckle::kernels::cpu::simd
