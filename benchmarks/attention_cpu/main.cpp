@@ -1,6 +1,6 @@
 // Rates of CPU attention through the public API, results allocated by each call.
 //   attention_cpu_benchmark [--cpu-time] [--turn SECONDS]     answers lines on standard input with one line of JSON each:
-//     peak DTYPE                                              GF/s of the unit that products of the dtype run on
+//     peak DTYPE [REPEATS]                                    GF/s of the unit that products of the dtype run on, the best of 12
 //     rate DTYPE HEADS DIM CAUSAL WHAT LENGTHS                GF/s of one turn; LENGTHS: COUNT*LENGTH, or ragged:MEAN
 //     bandwidth BYTES                                         bytes read a second of memory of that size, by a loop that only
 //     reads decode DTYPE KV_HEADS LENGTHS                           one step of decoding: tokens and bytes of keys and values a
@@ -213,7 +213,7 @@ double bandwidth(int64_t bytes) {
 }
 
 /// GF/s of all threads on the unit that products of the dtype run on.
-double peak(DType dtype) {
+double peak(DType dtype, int repeats) {
   using namespace kernels::cpu::simd;
   const Bf16Arithmetic products = dtype == DType::bfloat16 ? bf16_arithmetic() : Bf16Arithmetic::widened;
   const PeakLoop loop = products == Bf16Arithmetic::tiles      ? tiles_peak_loop()
@@ -223,7 +223,7 @@ double peak(DType dtype) {
   constexpr double kFlops = 2e9;  // of a thread and a run
   const auto steps = static_cast<int64_t>(kFlops / loop.flops);
   double best = 0;
-  for (int repeat = 0; repeat < 12; ++repeat) {
+  for (int repeat = 0; repeat < repeats; ++repeat) {
     const double start = now();
     parallel_for(num_threads(), 1, [&](int64_t, int64_t) { loop.run(steps); });
     best = std::max(best, loop.flops * static_cast<double>(steps) * num_threads() / (now() - start) / 1e9);
@@ -239,7 +239,11 @@ std::string answer(const std::string& line) {
   int64_t heads = 0, dim = 0;
   bool causal = false;
   words >> request >> dtype;
-  if (request == "peak") return fmt::format("{{\"gflops\": {:.1f}}}", peak(parse_dtype(dtype)));
+  if (request == "peak") {
+    int repeats = 0;
+    if (!(words >> repeats)) repeats = 12;
+    return fmt::format("{{\"gflops\": {:.1f}}}", peak(parse_dtype(dtype), repeats));
+  }
   if (request == "bandwidth") return fmt::format("{{\"gigabytes_per_second\": {:.2f}}}", bandwidth(std::stoll(dtype)));
   if (request == "decode") {
     words >> heads >> lengths;

@@ -29,6 +29,9 @@
 // Not better: tasks of 256 rows whose a is packed for all of them first (float32 the same, float64 5 % slower), pieces of 384,
 // rows of the next piece of a asked for while blocks are multiplied.
 //
+// Where a core's time goes in float32 1024^3 (one thread, sampled every 4 ms, 2,247 samples, c954bc6b): blocks 93 %, packing 6 %.
+// At 144 GF/s beside a peak of 175 the blocks run at 88 % of it; at all of it they would make 93 %.
+//
 // Every sum is one chain per piece of K, and pieces depend on K alone: bits depend neither on threads nor on the partition.
 
 #include "deckle/kernels/cpu/matmul/blocked_product.h"
