@@ -7,9 +7,10 @@ PARTS = {name: part for module in (attention_cpu, attention_cuda, gpu, language_
          for name, part in module.PARTS.items()}
 # The result of a part that is not called as it.
 RESULTS = {"attention_cpu_shares": "attention_cpu", "attention_cpu_efficiency": "attention_cpu",
+           "dense_ops_products": "dense_ops",
            "attention_cpu_by_isa": list(attention_tables.BY_ISA)[-1]}
 # Parts of results of several machines, or of what few of them have: they need not stand on a page.
-WHERE_SENSIBLE = ("attention_cpu_efficiency",)
+WHERE_SENSIBLE = ("attention_cpu_efficiency", "dense_ops_products")
 # What writes a result that is not called as its benchmark.
 COMMANDS = {"attention_cpu_avx2": "DECKLE_CPU=X benchmarks/attention_cpu/run --only S=2048 --name attention_cpu_X",
             "attention_cpu_efficiency": "taskset -c 0 benchmarks/attention_cpu/run --threads 1 --only S=2048",

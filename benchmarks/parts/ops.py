@@ -1,8 +1,8 @@
 """Single ops on the CPU."""
 
-from dense_ops.summary import summary
+from dense_ops.summary import products, summary
 from harness import svg
-from parts.text import mean, picture, table
+from parts.text import mean, picture, table, table_of
 
 
 def nested_ops(results):
@@ -104,5 +104,6 @@ def call_overhead(results):
             + table(["op", "not recording", "recording", "over"], rows)), {}
 
 
-PARTS = {"nested_ops": nested_ops, "earlier": earlier, "dense_ops": dense_ops, "small_tensors": small_tensors,
+PARTS = {"nested_ops": nested_ops, "earlier": earlier, "dense_ops": dense_ops, "dense_ops_products": table_of(products, "dense_ops"),
+         "small_tensors": small_tensors,
          "call_overhead": call_overhead}
