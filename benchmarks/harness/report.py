@@ -86,12 +86,14 @@ def place(machine):
 
 
 def path_of(workload, machine):
-    """Where the result of a machine stands: where it stood, in RESULTS or a folder there, never over another machine's."""
+    """Where the result of a machine stands: where it stood, in RESULTS or a folder there, never over another machine's; a new
+    one in the folder of its machine, where it has one."""
     first = RESULTS / f"{workload}.json"
     for path in [first, *sorted(RESULTS.glob(f"*/{workload}.json"))]:
         if path.exists() and place(json.loads(path.read_text())["machine"]) == place(machine):
             return path
-    return RESULTS / place(machine) / first.name if first.exists() else first
+    own = RESULTS / place(machine)
+    return own / first.name if first.exists() or own.is_dir() else first
 
 
 def gpu():

@@ -104,6 +104,5 @@ def call_overhead(results):
             + table(["op", "not recording", "recording", "over"], rows)), {}
 
 
-PARTS = {"nested_ops": nested_ops, "earlier": earlier, "dense_ops": dense_ops, "dense_ops_products": table_of(products, "dense_ops"),
-         "small_tensors": small_tensors,
-         "call_overhead": call_overhead}
+PARTS = {"nested_ops": nested_ops, "earlier": earlier, "dense_ops": dense_ops,
+         "dense_ops_products": table_of(products, "dense_ops"), "small_tensors": small_tensors, "call_overhead": call_overhead}
