@@ -1,6 +1,7 @@
 """scaled_dot_product_attention on the requests of attention_cpu_benchmark, answered as it answers them.
 
 usage: pytorch_contender.py [--cpu-time] [--turn SECONDS]      lines on standard input:
+  ready                                         nothing, once PyTorch is there
   rate DTYPE HEADS DIM CAUSAL WHAT COUNT*LENGTH                 GF/s of one turn of the forward or the backward
   ragged DTYPE CAUSAL WHAT WAY LENGTH,LENGTH,...  the same of a ragged batch; WAY: nested, padded, bucketed (into eight)
 """
@@ -79,6 +80,9 @@ class Peer:
         elapsed = self.seconds(lambda: [torch.autograd.grad(out, operands, g, retain_graph=True)
                                         for (out, operands), g in zip(outs, gradients)])
         return {"gflops": 2.5 * flops / elapsed}
+
+    def ready(self):
+        return {}
 
     def rate(self, dtype, heads, dim, causal, what, lengths):
         batch, length = map(int, lengths.split("*"))
