@@ -268,7 +268,7 @@ std::string cuda_kernel_file(const Stem& stem, const std::vector<PointwiseKernel
       kernels_header(stem.home, stem.name));
   std::string functors, functions;
   for (const PointwiseKernel& kernel : kernels) {
-    functors += kernel.functor + "\n";
+    functors += kernel.cuda_functor + "\n";
     functions += kernel.cuda_function + "\n";
   }
   return text + fmt::format(

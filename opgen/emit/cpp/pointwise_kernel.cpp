@@ -109,7 +109,7 @@ bool keeps_halves(const ExprPtr& node, const Op& op) {
   return kChoosing.count(node->text) > 0 && std::all_of(node->args.begin(), node->args.end(), keeps);
 }
 
-/// What the loop over halves asks of a functor.
+/// What the CPU's loop over halves asks of a functor. Not on a GPU, where nobody asks, which nvcc would warn of.
 std::string traits(const Op& op) {
   if (op.condition) return "  static constexpr bool kHalves = false;  // its results are bool\n";
   return keeps_halves(op.computed, op) ? "  static constexpr bool kExact = true;\n" : "";
@@ -136,10 +136,14 @@ PointwiseKernel emit_pointwise_kernel(const Op& op, const Functions& functions) 
   const bool names_tag = body.find("(d)") != std::string::npos || body.find("(d,") != std::string::npos;
   const std::string formula = to_string(op.pointwise);
   const std::string functor = pascal_case(function) + "Formula";  // Neg and its like would hide Highway's functions
-  kernel.functor = fmt::format("// {}:{}{}\n", op.at.file.text(), op.at.line, formula.size() <= 80 ? ": " + formula : "");
-  kernel.functor += fmt::format("struct {} {{\n{}  template <class D, class V = hn::Vec<D>>\n", functor, traits(op));
+  const std::string head = fmt::format("// {}:{}{}\nstruct {} {{\n", op.at.file.text(), op.at.line,
+                                       formula.size() <= 80 ? ": " + formula : "", functor);
   parameters.insert(parameters.begin(), names_tag ? "D d" : "D");
-  kernel.functor += indent(wrap("HWY_INLINE V operator()", parameters, " const {") + "\n" + indent(body, 2) + "}\n", 2) + "};\n";
+  const std::string call = "  template <class D, class V = hn::Vec<D>>\n" +
+                           indent(wrap("HWY_INLINE V operator()", parameters, " const {") + "\n" + indent(body, 2) + "}\n", 2) +
+                           "};\n";
+  kernel.functor = head + traits(op) + call;
+  kernel.cuda_functor = head + call;
   kernel.blocks =
       fmt::format("pointwise::Blocks {}_blocks() {{ return {}<{}, {}>(); }}\n\n", function, blocks, functor, inputs.size());
   kernel.exported = fmt::format("HWY_EXPORT({}_blocks);\n", function);

@@ -10,6 +10,7 @@ namespace opgen::cpp {
 /// per instruction set beside it, the export and the kernel function; the function that launches it on a GPU.
 struct PointwiseKernel {
   std::string functor;
+  std::string cuda_functor;  // without what only the CPU's loops ask of it
   std::string blocks;
   std::string exported;
   std::string function;
