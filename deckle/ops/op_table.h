@@ -18,6 +18,7 @@ struct OpInfo {
   std::string_view ragged;
   std::string_view autocast;  // half: self, mat2; empty: it computes in the dtype of its operands
   std::string_view host;      // why it computes on the host, wherever its operands are; empty: it computes there
+  std::string_view cpu_only;  // why its kernel is for the CPU alone; empty: it has one for GPUs too, or needs none
   std::string_view over[3];   // what it does over the batch, a ragged and a regular dim of nested tensors; empty: refuses them
   std::string_view variants;  // add_, add_out
   std::string_view header;    // of a function without an entry

@@ -43,10 +43,16 @@ void check_devices(const Program& program, Problems& problems) {
     }
   }
   for (const auto& op : program.ops) {
-    if (is_of_cpu(*op) && !called.count(op.get()))
+    if (!is_of_cpu(*op)) continue;
+    if (!called.count(op.get()))
       refuse(problems, op->body_at,
-             fmt::format("'{}' has no CUDA kernel: add 'cuda: family/stem', say 'host: why', or call it in the 'cpu:' formula of "
-                         "a composite by device",
+             fmt::format("'{}' has no CUDA kernel: add 'cuda: family/stem', or call it in the 'cpu:' formula of a composite by "
+                         "device",
+                         op->unique_name()));
+    if (op->cpu_only.empty())
+      refuse(problems, op->body_at,
+             fmt::format("'{}' has no CUDA kernel and does not say why: add 'cpu_only:' with the reason, and what a GPU runs "
+                         "instead",
                          op->unique_name()));
   }
 }

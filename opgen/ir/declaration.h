@@ -92,6 +92,7 @@ struct Declaration {
   std::vector<LinearSet> linear_in;
   std::vector<std::string> metadata;  // inputs of which it reads sizes and dtype alone
   std::string host;                   // why it computes on the host, wherever its operands are; empty: where they are
+  std::string cpu_only;               // why its kernel is for the CPU alone; empty: it is not
   Dtypes dtypes = Dtypes::floating;
   AutocastRule autocast;
   bool inplace = false;

@@ -73,10 +73,12 @@ TEST(CoreErrors, OpsOfTheCpuAreNotCalledOnAGpu) {
   const std::string root = kFolder + "/core_devices";
   EXPECT_EQ(
       compile_file(root + "/ops/entries.yaml", "entries.yaml", root).problems,
-      (Problems{"entries.yaml:18:14: 'everywhere' calls 'fast' on a GPU too, which has no CUDA kernel: call it in the 'cpu:' "
+      (Problems{"entries.yaml:19:14: 'everywhere' calls 'fast' on a GPU too, which has no CUDA kernel: call it in the 'cpu:' "
                 "formula of a composite by device",
-                "entries.yaml:24:11: 'lonely' has no CUDA kernel: add 'cuda: family/stem', say 'host: why', or call it in "
-                "the 'cpu:' formula of a composite by device"}));
+                "entries.yaml:25:11: 'lonely' has no CUDA kernel: add 'cuda: family/stem', or call it in the 'cpu:' formula of a "
+                "composite by device",
+                "entries.yaml:25:11: 'lonely' has no CUDA kernel and does not say why: add 'cpu_only:' with the reason, and what "
+                "a GPU runs instead"}));
 }
 
 TEST(CoreErrors, ComeAgainWhenKernelsDo) {

@@ -64,11 +64,13 @@ std::string list_ops() {
 }
 
 std::string list_host_ops() {
-  std::string table = "| op | why |\n|---|---|\n";
+  const std::string head = "| op | why |\n|---|---|\n";
+  std::string table = head, alone = head;
   for (const OpInfo& op : op_table()) {
     if (!op.host.empty()) table += fmt::format("| `{}` | {} |\n", op.name, op.host);
+    if (!op.cpu_only.empty()) alone += fmt::format("| `{}` | {} |\n", op.name, op.cpu_only);
   }
-  return table;
+  return table + "\nKernels for CPUs alone, which a GPU never needs:\n\n" + alone;
 }
 
 std::string list_nested_ops() {
@@ -110,6 +112,7 @@ std::string explain_op(const std::string& name) {
     text += fmt::format("  kernels       {}\n  saves         {}\n  derivatives   {}\n  ragged        {}\n", op.kernels, op.saves,
                         op.derivatives, op.ragged);
     if (!op.host.empty()) text += fmt::format("  on the host   {}\n", op.host);
+    if (!op.cpu_only.empty()) text += fmt::format("  CPU alone     {}\n", op.cpu_only);
     if (!op.autocast.empty()) text += fmt::format("  autocast      {}\n", op.autocast);
   }
   if (!text.empty()) return text;

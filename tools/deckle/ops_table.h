@@ -11,7 +11,7 @@ std::string list_ops();
 
 /// What every op does over the batch, ragged and regular dims of nested tensors: a Markdown table, which docs/nested.md holds.
 std::string list_nested_ops();
-/// The ops that compute on the host wherever their operands are, and why.
+/// The ops that compute on the host wherever their operands are, and those whose kernel is for the CPU alone, and why.
 std::string list_host_ops();
 
 /// Up to three of these names that `name` may have been meant for, quoted; "" if none is near.

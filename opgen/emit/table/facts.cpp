@@ -23,7 +23,7 @@ std::string kernels_text(const Op& op) {
         const auto kernel = op.kernels.find(device);
         if (!text.empty()) text += "    ";
         if (kernel == op.kernels.end()) {
-          text += fmt::format("{}: none yet", device);
+          text += fmt::format("{}: none{}", device, op.cpu_only.empty() ? " yet" : "");
           continue;
         }
         const std::string folder = op.home.is_deckle() ? fmt::format("kernels/{}/", device) : "";  // others: where they like
@@ -143,13 +143,10 @@ std::string derivatives_text(const Op& op) {
 
 Facts facts_of(const Op& op) {
   const bool absent = op.nested.kind == NestedRule::Kind::absent && op.body != Op::Body::pointwise;
-  return {kernels_text(op),
-          op.has_node() && op.limit.order == 0 ? saves_text(op) : "nothing",
-          derivatives_text(op),
-          ragged_text(op),
-          autocast_text(op),
-          op.host,
-          dims_of(op.nested, absent || op.nested.kind == NestedRule::Kind::error)};
+  return {kernels_text(op),     op.has_node() && op.limit.order == 0 ? saves_text(op) : "nothing",
+          derivatives_text(op), ragged_text(op),
+          autocast_text(op),    op.host,
+          op.cpu_only,          dims_of(op.nested, absent || op.nested.kind == NestedRule::Kind::error)};
 }
 
 }  // namespace opgen::table

@@ -15,6 +15,7 @@ struct Facts {
   std::string ragged;
   std::string autocast;             // "" where it computes in the dtype of its operands
   std::string host;                 // why it computes on the host; "" where its operands are
+  std::string cpu_only;             // why it has no CUDA kernel; "" where it has, or needs none
   std::array<std::string, 3> dims;  // over the batch, a ragged and a regular dim; empty: it refuses nested tensors
 };
 

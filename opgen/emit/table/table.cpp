@@ -23,7 +23,7 @@ std::string derivatives_of(const FunctionByHand& function) {
 std::string row_of(const FunctionByHand& function) {
   return fmt::format(
       "    {{{}, {}, {},\n     {}, \"none: made of other ops\", \"nothing\",\n     {},\n     \"as its signature "
-      "says\", \"\", \"\",\n     {{\"\", \"\", \"\"}}, \"\", {}, {}}},\n",
+      "says\", \"\", \"\", \"\",\n     {{\"\", \"\", \"\"}}, \"\", {}, {}}},\n",
       quote(function.name), quote(function.signature), quote(function.doc),
       quote(fmt::format("{}:{}", function.at.file.text(), function.at.line)), quote(derivatives_of(function)),
       quote(function.header), quote(function.because));
@@ -43,12 +43,12 @@ void emit(const Program& program, const OutputOptions&, Files& files, std::vecto
     std::vector<std::string> variants;
     if (op->inplace) variants.push_back(op->name() + "_");
     if (op->out) variants.push_back(op->name() + "_out");
-    rows += fmt::format("    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {}, {}, {},\n     {}, {}, \"\", \"\"}},\n",
-                        quote(op->name()), quote(op->schema.to_string()), quote(op->doc),
-                        quote(fmt::format("{}:{}", op->at.file.text(), op->at.line)), quote(facts.kernels), quote(facts.saves),
-                        quote(facts.derivatives), quote(facts.ragged), quote(facts.autocast), quote(facts.host),
-                        fmt::format("{{{}, {}, {}}}", quote(facts.dims[0]), quote(facts.dims[1]), quote(facts.dims[2])),
-                        quote(join(variants)));
+    rows += fmt::format(
+        "    {{{}, {}, {},\n     {}, {}, {},\n     {},\n     {}, {}, {}, {},\n     {}, {}, \"\", \"\"}},\n", quote(op->name()),
+        quote(op->schema.to_string()), quote(op->doc), quote(fmt::format("{}:{}", op->at.file.text(), op->at.line)),
+        quote(facts.kernels), quote(facts.saves), quote(facts.derivatives), quote(facts.ragged), quote(facts.autocast),
+        quote(facts.host), quote(facts.cpu_only),
+        fmt::format("{{{}, {}, {}}}", quote(facts.dims[0]), quote(facts.dims[1]), quote(facts.dims[2])), quote(join(variants)));
   }
   for (const FunctionByHand& function : program.by_hand) rows += row_of(function);
   const Home& home = program.home;

@@ -10,7 +10,7 @@ namespace {
 const std::vector<std::string> kFields = {"func",       "doc",    "pointwise", "kernel", "native",    "composite",
                                           "derivative", "result", "check",     "wrap",   "strided",   "dtypes",
                                           "variants",   "nested", "samples",   "tests",  "recompute", "linear",
-                                          "metadata",   "math",   "autocast",  "host",   "permuted"};
+                                          "metadata",   "math",   "autocast",  "host",   "permuted",  "cpu_only"};
 
 }  // namespace
 
@@ -38,6 +38,7 @@ std::shared_ptr<Entry> EntryReader::load() {
   linear();
   metadata();
   host();
+  cpu_only();
   dtypes();
   autocast();
   variants();

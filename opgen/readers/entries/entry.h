@@ -55,6 +55,8 @@ class EntryReader {
   void metadata();
   /// `host: REASON`, of native ops and composites in C++.
   void host();
+  /// `cpu_only: REASON`, of kernels without CUDA.
+  void cpu_only();
   void dtypes();
   /// Refuses a field that only the launch of a kernel reads.
   void require_kernel(const Tree& value, const std::string& field) const;

@@ -308,6 +308,16 @@ void EntryReader::host() {
   if (entry_->host.empty()) file_.fail(value, "'host' says why the op computes on the host, wherever its operands are");
 }
 
+void EntryReader::cpu_only() {
+  const Tree value = node_["cpu_only"];
+  if (!value) return;
+  if (entry_->body != Entry::Body::kernel || entry_->kernels.count("cuda") > 0)
+    file_.fail(value,
+               fmt::format("'cpu_only' is said of ops with a kernel for the CPU alone, which '{}' is not", entry_->name()));
+  entry_->cpu_only = file_.text(value, "cpu_only").value();
+  if (entry_->cpu_only.empty()) file_.fail(value, "'cpu_only' says why there is no CUDA kernel, and what a GPU runs instead");
+}
+
 void EntryReader::dtypes() {
   const Tree value = node_["dtypes"];
   if (!value) return;
