@@ -1,5 +1,5 @@
 // Matrix products of nested tensors. A component's matrix may have ragged rows, ragged columns or both; grouped_mm multiplies all
-// components in one launch.
+// components in one launch. Shapes of its matrices are kept with those of the operands, so that a GPU has each once.
 
 #include "deckle/nested/products.h"
 
@@ -12,6 +12,7 @@
 #include "deckle/nested/generated/matmul.h"
 #include "deckle/nested/generated/pointwise.h"
 #include "deckle/nested/generated/shape.h"
+#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/launch.h"
 
@@ -22,13 +23,17 @@ namespace {
 /// and decides the dims of the product.
 struct Matrices {
   Tensor values;
-  Ragged shape;  // two ragged dims: rows and columns of each, before `transposed`
+  Ragged shape;  // two ragged dims: rows and columns of each, before `transposed`; undefined: values are [B, rows, cols]
   bool ragged_rows = false;
   bool ragged_cols = false;
   bool transposed = false;
 
-  int64_t rows(int64_t b) const { return shape->size(b, transposed); }
-  int64_t cols(int64_t b) const { return shape->size(b, !transposed); }
+  int64_t components() const { return shape.defined() ? shape->components() : values.size(0); }
+  int64_t rows(int64_t b) const { return size(b, transposed ? 1 : 0); }
+  int64_t cols(int64_t b) const { return size(b, transposed ? 0 : 1); }
+
+ private:
+  int64_t size(int64_t b, int dim) const { return shape.defined() ? shape->size(b, dim) : values.size(dim + 1); }
 };
 
 Ragged matrix_shapes(int64_t count, auto rows, auto cols) {
@@ -50,14 +55,14 @@ Matrices matrices_of(const NestedTensor& x, bool transposed) {
   check(x.dim() == 3, "shape {} is no batch of matrices (expected [B, rows, cols])", nested::ShapeOf{x});
   const Tensor& values = x.values();
   if (x.ragged_dims() == 2) return transposed_if({values, x.ragged(), true, true}, transposed);
-  const auto count = [](int64_t size) { return [size](int64_t) { return size; }; };
-  if (x.ragged_dims() == 0)
-    return transposed_if({values, matrix_shapes(x.components(), count(values.size(1)), count(values.size(2)))}, transposed);
-  return transposed_if({values,
-                        matrix_shapes(
-                            x.components(), [&](int64_t b) { return x.ragged()->size(b); }, count(values.size(1))),
-                        true},
-                       transposed);
+  if (x.ragged_dims() == 0) return transposed_if({values, Ragged()}, transposed);
+  const int64_t width = values.size(1);
+  const OnDevice there(values.device());
+  const Ragged shape = nested::kept_shape(x.ragged(), "matrices of rows", {width}, [&] {
+    return matrix_shapes(
+        x.components(), [&](int64_t b) { return x.ragged()->size(b); }, [&](int64_t) { return width; });
+  });
+  return transposed_if({values, shape, true}, transposed);
 }
 
 /// A dense [B, rows, cols], or one matrix that all components share.
@@ -65,28 +70,53 @@ Matrices matrices_of(const Tensor& x, int64_t components, bool transposed) {
   check(x.dim() == 2 || (x.dim() == 3 && (x.size(0) == components || x.size(0) == 1)),
         "a dense operand of shape {} for {} components (expected [{}, rows, cols] or [rows, cols])", to_string(x.sizes()),
         components, components);
-  const Tensor all = expand(x, {components, x.size(-2), x.size(-1)});
-  return matrices_of(NestedTensor(all, Ragged()), transposed);
+  return transposed_if({expand(x, {components, x.size(-2), x.size(-1)}), Ragged()}, transposed);
 }
 
-NestedTensor product(const Matrices& a, const Matrices& b) {
-  const int64_t components = a.shape->components();
-  check(b.shape->components() == components, "self has {} components, other has {} (expected as many)", components,
-        b.shape->components());
+/// The matrices of a dense operand as shapes of components, kept with the ragged operand beside it.
+void give_shape(Matrices& dense, const Ragged& beside) {
+  if (dense.shape.defined()) return;
+  const int64_t components = dense.values.size(0), rows = dense.values.size(1), cols = dense.values.size(2);
+  dense.shape = nested::kept_shape(beside, "equal matrices", {components, rows, cols}, [&] {
+    return matrix_shapes(
+        components, [&](int64_t) { return rows; }, [&](int64_t) { return cols; });
+  });
+}
+
+Tensor batch_of(const Matrices& x) { return x.transposed ? transpose(x.values, -2, -1) : x.values; }
+
+NestedTensor product(Matrices a, Matrices b) {
+  const OnDevice there(a.values.device());
+  const bool dense = !a.shape.defined() && !b.shape.defined();
+  if (!dense) {
+    give_shape(a, b.shape);
+    give_shape(b, a.shape);
+  }
+  const int64_t components = a.components();
+  check(b.components() == components, "self has {} components, other has {} (expected as many)", components, b.components());
   for (int64_t i = 0; i < components; ++i) {
     check(a.cols(i) == b.rows(i), "component {} multiplies [{}, {}] by [{}, {}] (expected equal inner dims)", i, a.rows(i),
           a.cols(i), b.rows(i), b.cols(i));
   }
-  const Ragged shape = matrix_shapes(
-      components, [&](int64_t i) { return a.rows(i); }, [&](int64_t i) { return b.cols(i); });
+  if (dense) return {bmm(batch_of(a), batch_of(b)), Ragged()};
+  const int64_t which[] = {a.transposed, b.transposed};
+  const Ragged shape =
+      nested::kept_shape(a.shape, "product", which,
+                         [&] {
+                           return matrix_shapes(
+                               components, [&](int64_t i) { return a.rows(i); }, [&](int64_t i) { return b.cols(i); });
+                         },
+                         {&b.shape, 1});
   const Tensor values = grouped_mm(a.values, a.shape, b.values, b.shape, shape, a.transposed, b.transposed);
   if (b.ragged_cols) return {values, shape};
   // Regular sizes come from the operands: they are known for an empty batch as well.
   const int64_t cols = b.values.size(b.transposed ? -2 : -1);
   if (!a.ragged_rows) return {view(values, {components, a.values.size(a.transposed ? -1 : -2), cols}), Ragged()};
-  std::vector<int64_t> lengths;
-  for (int64_t i = 0; i < components; ++i) lengths.push_back(a.rows(i));
-  const Ragged ragged = Ragged::from_lengths(lengths);
+  const Ragged ragged = nested::kept_shape(a.shape, "rows of products", {int64_t{a.transposed}}, [&] {
+    std::vector<int64_t> lengths;
+    for (int64_t i = 0; i < components; ++i) lengths.push_back(a.rows(i));
+    return Ragged::from_lengths(lengths);
+  });
   return {view(values, {ragged->rows(), cols}), ragged};
 }
 

@@ -9,6 +9,8 @@
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
+#include "deckle/core/factory_device.h"
+#include "deckle/core/kept.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/capacity.h"
 #include "deckle/ops/generated/position.h"
@@ -62,16 +64,23 @@ RotaryAngles Rotary::angles(const NestedTensor& batch, DType dtype, std::span<co
   }
   check(first.empty() || std::ssize(first) == shape.components(), "{} first positions for {} components (expected as many)",
         first.size(), shape.components());
-  const Tensor positions = empty({shape.rows()}, DType::int64);
-  auto* position = positions.data<int64_t>();
+  const Device device = batch.values().device();
+  const auto positions = [&] {
+    const OnDevice host{Device()};
+    const Tensor all = empty({shape.rows()}, DType::int64);
+    auto* position = all.data<int64_t>();
+    for (int64_t b = 0; b < shape.components(); ++b) {
+      std::iota(position, position + shape.size(b), first.empty() ? 0 : first[static_cast<size_t>(b)]);
+      position += shape.size(b);
+    }
+    return all.to(device);
+  };
   int64_t count = 0;
-  for (int64_t b = 0; b < shape.components(); ++b) {
-    const int64_t start = first.empty() ? 0 : first[static_cast<size_t>(b)];
-    std::iota(position, position + shape.size(b), start);
-    position += shape.size(b);
-    count = std::max(count, start + shape.size(b));
-  }
-  return with_table(positions, count, dtype, batch.values().device());
+  for (int64_t b = 0; b < shape.components(); ++b)
+    count = std::max(count, (first.empty() ? 0 : first[static_cast<size_t>(b)]) + shape.size(b));
+  if (!first.empty()) return with_table(positions(), count, dtype, device);
+  const OnDevice there(device);
+  return with_table(kept_on_device(batch.ragged(), "positions from 0", {}, positions), count, dtype, device);
 }
 
 RotaryAngles Rotary::angles(const Tensor& batch, DType dtype, int64_t first) const {

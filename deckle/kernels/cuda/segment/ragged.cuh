@@ -32,8 +32,21 @@ struct DeviceRagged {
   }
 };
 
-/// The arrays of a ragged shape on the device: its own copies (core/cuda/mirror.h), or, of arrays that nobody keeps, copies that
-/// last as long as this.
+/// An array of a ragged shape on the device: its own copy (core/cuda/mirror.h), or, where nobody keeps the array, one that lasts
+/// as long as this.
+struct DeviceArray {
+  DeviceArray(const Context& context, const int64_t* host, int64_t count)
+      : data(count > 0 ? deckle::cuda::mirrored(host, context.device) : nullptr),
+        own(data == nullptr ? count * static_cast<int64_t>(sizeof(int64_t)) : 0, context.device) {
+    if (data != nullptr || count == 0) return;
+    deckle::cuda::copy_bytes(own.as<void>(), context.device, host, {}, count * static_cast<int64_t>(sizeof(int64_t)));
+    data = own.as<int64_t>();
+  }
+  const int64_t* data;
+  deckle::cuda::Block own;
+};
+
+/// Of a ragged shape what DeviceRagged has.
 class Uploaded {
  public:
   Uploaded(const Context& context, const RaggedView& ragged)
@@ -43,18 +56,7 @@ class Uploaded {
   const DeviceRagged& ragged() const { return ragged_; }
 
  private:
-  struct Array {
-    Array(const Context& context, const int64_t* host, int64_t count)
-        : data(count > 0 ? deckle::cuda::mirrored(host, context.device) : nullptr),
-          own(data == nullptr ? count * static_cast<int64_t>(sizeof(int64_t)) : 0, context.device) {
-      if (data != nullptr || count == 0) return;
-      deckle::cuda::copy_bytes(own.as<void>(), context.device, host, {}, count * static_cast<int64_t>(sizeof(int64_t)));
-      data = own.as<int64_t>();
-    }
-    const int64_t* data;
-    deckle::cuda::Block own;
-  };
-  Array offsets_, order_;
+  DeviceArray offsets_, order_;
   DeviceRagged ragged_;
 };
 
