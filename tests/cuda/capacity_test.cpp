@@ -8,6 +8,7 @@
 #include "deckle/core/tensor_impl.h"
 #include "deckle/deckle.h"
 #include "tests/cuda/gpu.h"
+#include "tests/support/device_tolerances.h"
 #include "tests/support/expect.h"
 
 namespace deckle {
@@ -101,10 +102,11 @@ void expect_the_step_of_known_lengths(std::optional<DType> autocast) {
     room.load(batches()[i], first);
     room.step();
     known.step_on(NestedTensor::from_lengths(tokens(total(batches()[i]), first), batches()[i]));
-    EXPECT_NEAR(room.loss.item() / known.loss.item(), 1, exact ? 1e-4 : 0.01) << "batch " << i;
+    EXPECT_NEAR(room.loss.item() / known.loss.item(), 1, testing::tolerances::kRoom.in(!exact)) << "batch " << i;
     const std::vector<Tensor> gradients = room.model.parameters(), expected = known.model.parameters();
     for (size_t p = 0; i == 0 && p < gradients.size(); ++p)
-      EXPECT_LT(relative(gradients[p].grad(), expected[p].grad()), exact ? 1e-4 : 0.03) << "parameter " << p;
+      EXPECT_LT(relative(gradients[p].grad(), expected[p].grad()), testing::tolerances::kRoomGradients.in(!exact))
+          << "parameter " << p;
     EXPECT_FALSE(room.room.overflowed());
   }
 }

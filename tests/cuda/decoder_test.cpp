@@ -2,6 +2,8 @@
 #include "deckle/core/cuda/counters.h"
 #include "deckle/deckle.h"
 #include "tests/cuda/gpu.h"
+#include "tests/support/device_tolerances.h"
+#include "tests/support/expect.h"
 
 namespace deckle {
 namespace {
@@ -94,14 +96,17 @@ TEST(CudaDecoder, LearnsInBfloat16AsOnTheCpu) {
   const Trained expected = train({}, 0, 40), got = train(kGpu, 0, 40);
   // Later the texts are known by heart, and the losses small and chaotic.
   for (size_t step = 0; step < 20; ++step)
-    EXPECT_NEAR(got.losses[step] / expected.losses[step], 1, step < 5 ? 0.005 : 0.03) << "step " << step;
+    EXPECT_NEAR(got.losses[step] / expected.losses[step], 1,
+                (step < 5 ? testing::tolerances::kFirstSteps : testing::tolerances::kLaterSteps).bfloat16)
+        << "step " << step;
   EXPECT_LT(got.losses.back(), 0.8 * got.losses.front());
 }
 
 TEST(CudaDecoder, TheLossCurveInFloat32IsTheCpus) {
   NEEDS_GPU();
   const Trained expected = train({}, 0, 20, nullptr, {}), got = train(kGpu, 0, 20, nullptr, {});
-  for (size_t step = 0; step < 20; ++step) EXPECT_NEAR(got.losses[step], expected.losses[step], 2e-3) << "step " << step;
+  for (size_t step = 0; step < 20; ++step)
+    EXPECT_NEAR(got.losses[step], expected.losses[step], testing::tolerances::kCurve.float32) << "step " << step;
 }
 
 TEST(CudaDecoder, RunsHaveTheSameBitsAndSoDoResumedOnes) {
@@ -121,8 +126,8 @@ TEST(CudaDecoder, GoesOnFromWhatTheOtherDeviceSaved) {
   const Trained cpu = train({}, 0, 6), gpu = train(kGpu, 0, 6);
   const Trained there = train(kGpu, 6, 8, &cpu), here = train({}, 6, 8, &gpu), expected = train({}, 6, 8, &cpu);
   for (size_t step = 0; step < 2; ++step) {
-    EXPECT_NEAR(there.losses[step] / expected.losses[step], 1, 0.01);
-    EXPECT_NEAR(here.losses[step] / expected.losses[step], 1, 0.02);
+    EXPECT_NEAR(there.losses[step] / expected.losses[step], 1, testing::tolerances::kFromTheCpu.bfloat16);
+    EXPECT_NEAR(here.losses[step] / expected.losses[step], 1, testing::tolerances::kFromAGpu.bfloat16);
   }
 }
 

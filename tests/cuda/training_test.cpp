@@ -1,6 +1,7 @@
 // Gradients and training on a GPU, held to the CPU's.
 #include "deckle/deckle.h"
 #include "tests/cuda/gpu.h"
+#include "tests/support/device_tolerances.h"
 #include "tests/support/expect.h"
 
 namespace deckle {
@@ -84,9 +85,10 @@ TEST(CudaTraining, GradientsInFloat64AreTheCpus) {
   ASSERT_EQ(got.gradients.size(), expected.gradients.size());
   for (size_t i = 0; i < got.gradients.size(); ++i) {
     EXPECT_EQ(got.gradients[i].device(), kGpu);
-    testing::expect_close(got.gradients[i], expected.gradients[i], 1e-13, 1e-11);
+    constexpr double tolerance = testing::tolerances::kFirstGradients.float64;
+    testing::expect_close(got.gradients[i], expected.gradients[i], 0.01 * tolerance, tolerance);
   }
-  EXPECT_NEAR(got.losses[0], expected.losses[0], 1e-12);
+  EXPECT_NEAR(got.losses[0], expected.losses[0], testing::tolerances::kFirstLoss.float64);
 }
 
 TEST(CudaTraining, TheLossCurveIsTheCpus) {
@@ -94,7 +96,9 @@ TEST(CudaTraining, TheLossCurveIsTheCpus) {
   constexpr int kSteps = 100;
   const Trained expected = train({}, DType::float32, kSteps), got = train(kGpu, DType::float32, kSteps);
   for (int step = 0; step < kSteps; ++step)
-    EXPECT_NEAR(got.losses[static_cast<size_t>(step)], expected.losses[static_cast<size_t>(step)], 2e-3) << "step " << step;
+    EXPECT_NEAR(got.losses[static_cast<size_t>(step)], expected.losses[static_cast<size_t>(step)],
+                testing::tolerances::kCurve.float32)
+        << "step " << step;
   EXPECT_LT(got.losses.back(), 0.75 * got.losses.front());
 }
 

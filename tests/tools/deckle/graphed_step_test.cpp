@@ -13,6 +13,7 @@
 #include "deckle/ops/generated/shape.h"
 #include "deckle/optim/clip.h"
 #include "tests/cuda/gpu.h"
+#include "tests/support/device_tolerances.h"
 #include "tests/support/expect.h"
 #include "tests/support/temporary_folder.h"
 #include "tools/deckle/loss_curve.h"
@@ -92,8 +93,8 @@ TEST(GraphedStep, LossesAreThoseOfACallForEachOp) {
     GraphedStep step(graphed.model, graphed.optimizer, graphed.options);
     for (int64_t i = 0; i < 10; ++i) {
       const StepResult got = step.run(batches_of(i, count), lr_of(i)), expected = called.call(batches_of(i, count), lr_of(i));
-      EXPECT_NEAR(got.loss / expected.loss, 1, 1e-4) << count << " batches, step " << i;
-      EXPECT_NEAR(got.norm / expected.norm, 1, 1e-3) << count << " batches, step " << i;
+      EXPECT_NEAR(got.loss / expected.loss, 1, testing::tolerances::kRoom.float32) << count << " batches, step " << i;
+      EXPECT_NEAR(got.norm / expected.norm, 1, testing::tolerances::kRoomNorm.float32) << count << " batches, step " << i;
       EXPECT_EQ(step.texts(), i < 4 ? 16 : 32);
     }
     EXPECT_EQ(step.steps(), 10);
@@ -179,7 +180,8 @@ TEST(TrainerWithGraphs, TheLossCurveIsThatOfCallsOpByOp) {
     EXPECT_EQ(said.find("no graph: 17 batches a step (a graph serves up to 16)") != std::string::npos, accumulate == 17) << said;
     EXPECT_EQ(io::load_checkpoint(io::latest_checkpoint(place / name("graphed"))).integer("graph.texts") > 0, accumulate != 17);
     ASSERT_EQ(got.size(), 12u);
-    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i].bits / expected[i].bits, 1, 1e-4) << "step " << i + 1;
+    for (size_t i = 0; i < got.size(); ++i)
+      EXPECT_NEAR(got[i].bits / expected[i].bits, 1, testing::tolerances::kRoom.float32) << "step " << i + 1;
     EXPECT_LT(got.back().bits, 0.9 * got.front().bits);
   }
 }
