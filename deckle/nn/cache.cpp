@@ -4,8 +4,10 @@
 #include <cstring>
 #include <numeric>
 
+#include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/ops/copy_lists.h"
 #include "deckle/ops/generated/shape.h"
 
 namespace deckle::nn {
@@ -19,14 +21,27 @@ char* row_address(const Tensor& memory, int64_t row) {
   return static_cast<char*>(memory.raw_data()) + row * memory.stride(0) * item_size(memory.dtype());
 }
 
-void copy_rows(const Tensor& from, int64_t from_row, const Tensor& to, int64_t to_row, int64_t count) {
-  if (count == 0) return;
-  if (to.device().is_cuda())
-    slice(to, 0, to_row, to_row + count).copy_(slice(from, 0, from_row, from_row + count));
-  else
-    std::memcpy(row_address(to, to_row), row_address(from, from_row),
-                static_cast<size_t>(count * to.stride(0) * item_size(to.dtype())));
-}
+/// Copies of runs of rows. On a GPU up to 48 of them are one launch: those of keys and values of 24 sequences.
+class RowCopies {
+ public:
+  void add(const Tensor& from, int64_t from_row, const Tensor& to, int64_t to_row, int64_t count) {
+    if (count == 0) return;
+    if (to.device().is_cuda()) {
+      from_.push_back(slice(from, 0, from_row, from_row + count));
+      to_.push_back(slice(to, 0, to_row, to_row + count));
+    } else {
+      std::memcpy(row_address(to, to_row), row_address(from, from_row),
+                  static_cast<size_t>(count * to.stride(0) * item_size(to.dtype())));
+    }
+  }
+  void run() const {
+    const NoGrad no_grad;
+    if (!to_.empty()) native::copy_lists(to_, from_);
+  }
+
+ private:
+  std::vector<Tensor> from_, to_;
+};
 
 Ragged room_of(const std::vector<int64_t>& starts) {
   std::vector<int64_t> rooms;
@@ -91,13 +106,15 @@ void KeyValueCache::move(const std::vector<int64_t>& lengths) {
   std::vector<int64_t> starts{0};
   for (const int64_t length : lengths) starts.push_back(starts.back() + length + spare);
   std::vector<Layer> moved = layers_;
+  RowCopies copies;
   for (Layer& layer : moved) {
     for (Tensor* memory : {&layer.keys, &layer.values}) {
       const Tensor larger = empty({starts.back(), kv_heads_, head_dim_}, memory->dtype(), memory->device());
-      for (size_t b = 0; b < lengths_.size(); ++b) copy_rows(*memory, starts_[b], larger, starts[b], lengths_[b]);
+      for (size_t b = 0; b < lengths_.size(); ++b) copies.add(*memory, starts_[b], larger, starts[b], lengths_[b]);
       *memory = larger;
     }
   }
+  copies.run();
   Ragged room = room_of(starts);
   layers_ = std::move(moved);
   starts_ = std::move(starts);
@@ -105,6 +122,7 @@ void KeyValueCache::move(const std::vector<int64_t>& lengths) {
 }
 
 void KeyValueCache::write(int64_t layer, const NestedTensor& keys, const NestedTensor& values) {
+  RowCopies copies;
   for (const auto& [from, memory] : {std::pair(&keys, &layers_[static_cast<size_t>(layer)].keys),
                                      std::pair(&values, &layers_[static_cast<size_t>(layer)].values)}) {
     check(from->ragged_dims() == 1 && from->components() == sequences() && from->dim() == 4 && from->size(2) == kv_heads_ &&
@@ -116,9 +134,10 @@ void KeyValueCache::write(int64_t layer, const NestedTensor& keys, const NestedT
       const auto at = static_cast<size_t>(b);
       const int64_t count = from->ragged()->size(b);
       check(count <= lengths_[at], "{} rows for sequence {}, which has {} positions (expected as many)", count, b, lengths_[at]);
-      copy_rows(rows, from->ragged()->offsets()[at], *memory, starts_[at] + lengths_[at] - count, count);
+      copies.add(rows, from->ragged()->offsets()[at], *memory, starts_[at] + lengths_[at] - count, count);
     }
   }
+  copies.run();
 }
 
 NestedTensor KeyValueCache::rows_of(const Tensor& memory) const {

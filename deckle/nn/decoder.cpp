@@ -12,6 +12,7 @@
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/loss.h"
 #include "deckle/ops/generated/pointwise.h"
+#include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 
 namespace deckle::nn {
@@ -96,6 +97,14 @@ DecoderLM::DecoderLM(const DecoderOptions& options, Generator generator)
   for (int64_t i = 0; i < options.depth; ++i) blocks.emplace_back(options, generator);
 }
 
+/// Tokens of the host, before a GPU gets them: it would tell of a wrong one at a later wait, and go on until then.
+void check_tokens(const Tensor& tokens, int64_t vocab) {
+  if (tokens.device().is_cuda() || tokens.numel() == 0 || is_floating(tokens.dtype())) return;
+  for (const int64_t token : {amin(tokens).item<int64_t>(), amax(tokens).item<int64_t>()})
+    check(token >= 0 && token < vocab, Argument{"tokens"}, "have token {}, which is out of range (expected 0..{})", token,
+          vocab - 1);
+}
+
 int64_t predicted_tokens(const NestedTensor& tokens) {
   check(tokens.ragged_dims() == 1 && tokens.values().dim() == 1, Argument{"tokens"}, "have shape {} (expected [B, ragged])",
         to_string(tokens));
@@ -120,6 +129,7 @@ Tensor DecoderLM::loss(const NestedTensor& tokens) const try {
     following = index_select(values, 0, rows + 1);
   } else {
     const Tensor packed = contiguous(tokens.values());
+    if (device().is_cuda()) check_tokens(packed, options_.vocab);
     given = shift_tokens(packed, shape, count, 0).to(device());
     following = shift_tokens(packed, shape, count, 1).to(device());
   }
@@ -144,6 +154,7 @@ Tensor DecoderLM::next_logits(const NestedTensor& tokens, KeyValueCache& cache) 
     check(shape.size(b) > 0, "no token of sequence {} (expected one or more of each)", b);
     last.data<int64_t>()[b] = shape.offsets()[static_cast<size_t>(b) + 1] - 1;
   }
+  if (device().is_cuda()) check_tokens(tokens.values(), options_.vocab);
   const NoGrad no_grad;
   NestedTensor x = embedding(NestedTensor(tokens.values().to(device()), tokens.ragged()));
   const RotaryAngles angles = rotary_.angles(x, autocast_dtype().value_or(dtype()), cache.lengths());

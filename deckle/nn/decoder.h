@@ -71,7 +71,7 @@ class DecoderLM final : public Module {
   /// A cache without sequences; `add` them to it.
   KeyValueCache make_cache() const;
   /// Logits [B, vocab] after `tokens` [B, ragged], one or more for each of the cache's sequences, which follow what the cache
-  /// has seen and join it. Without gradients. The tokens may lie on the CPU wherever the model is.
+  /// has seen and join it. Without gradients. Wrong tokens of the CPU are errors at once, wherever the model is.
   Tensor next_logits(const NestedTensor& tokens, KeyValueCache& cache) const;
 
   const DecoderOptions& options() const { return options_; }

@@ -16,6 +16,7 @@
 #include "deckle/dispatch/kernel_row.h"
 #include "deckle/dispatch/view.h"
 #include "deckle/ops/copy.h"
+#include "deckle/ops/copy_lists.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/foreach.h"
 #include "deckle/ops/generated/pointwise.h"
@@ -34,6 +35,7 @@ void foreach_sgd_momentum(const Context&, List parameters, List gradients, List 
 void foreach_sgd(const Context&, List parameters, List gradients, double lr, double weight_decay);
 void foreach_add(const Context&, List self, List other, double alpha);
 void foreach_mul(const Context&, List self, List other);
+void foreach_copy(const Context&, List self, List source);
 void foreach_scale(const Context&, List self, double factor);
 void foreach_scale_by(const Context&, List self, const View& factor);
 void foreach_addcmul(const Context&, List self, List first, List second, double value);
@@ -47,6 +49,7 @@ decltype(cpu::foreach_sgd_momentum) foreach_sgd_momentum;
 decltype(cpu::foreach_sgd) foreach_sgd;
 decltype(cpu::foreach_add) foreach_add;
 decltype(cpu::foreach_mul) foreach_mul;
+decltype(cpu::foreach_copy) foreach_copy;
 decltype(cpu::foreach_scale) foreach_scale;
 decltype(cpu::foreach_scale_by) foreach_scale_by;
 decltype(cpu::foreach_addcmul) foreach_addcmul;
@@ -68,6 +71,8 @@ constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_add)> kAdd{&kernels
                                                                         DECKLE_CUDA_KERNEL(foreach_add)};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_mul)> kMul{&kernels::cpu::foreach_mul,
                                                                         DECKLE_CUDA_KERNEL(foreach_mul)};
+constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_copy)> kCopy{&kernels::cpu::foreach_copy,
+                                                                          DECKLE_CUDA_KERNEL(foreach_copy)};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_scale)> kScale{&kernels::cpu::foreach_scale,
                                                                             DECKLE_CUDA_KERNEL(foreach_scale)};
 constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_scale_by)> kScaleBy{&kernels::cpu::foreach_scale_by,
@@ -296,6 +301,10 @@ void composite::foreach_mul_(TensorList self, TensorList other) {
   write(
       {self, other}, [&](const Lists& lists) { kMul.on(lists.device())(Context{lists.device()}, lists[0], lists[1]); },
       [&](size_t i) { mul_(self[i], other[i]); });
+}
+
+void native::copy_lists(TensorList to, TensorList from) {
+  take_step({to, from}, 1, [&](const Lists& lists) { kCopy.on(lists.device())(Context{lists.device()}, lists[0], lists[1]); });
 }
 
 void composite::foreach_scale_(TensorList self, double factor) {

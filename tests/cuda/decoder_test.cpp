@@ -69,6 +69,42 @@ TEST(CudaDecoder, TokensOnTheDeviceAreNotReadByTheHost) {
   EXPECT_EQ(loss.item(), expected);
 }
 
+TEST(CudaDecoder, AWrongTokenOfTheHostIsAnErrorAtOnce) {
+  NEEDS_GPU();
+  nn::DecoderLM model(kModel);
+  model.to(kGpu);
+  nn::KeyValueCache cache = model.make_cache();
+  for (int b = 0; b < 2; ++b) cache.add();
+  const auto tokens = [](int64_t first, int64_t last) {
+    const Tensor values = full({5}, first, DType::int64);
+    values.data<int64_t>()[4] = last;
+    return NestedTensor::from_lengths(values, {2, 3});
+  };
+  (void)model.next_logits(tokens(3, 30), cache);
+  const auto refused = [&](int64_t token) { return fmt::format("have token {}, which is out of range (expected 0..30)", token); };
+  for (const int64_t token : {-1, 31}) {
+    testing::expect_error([&] { (void)model.next_logits(tokens(3, token), cache); }, refused(token));
+    testing::expect_error([&] { (void)model.loss(tokens(token, 3)); }, refused(token));
+  }
+  EXPECT_EQ(cache.lengths(), (std::vector<int64_t>{2, 3}));
+}
+
+// Rows of many sequences go to the cache in lists of up to 48.
+TEST(CudaDecoder, ManyTextsAreContinuedAsOnTheCpu) {
+  NEEDS_GPU();
+  nn::DecoderLM model(kModel), there(kModel);
+  there.to(kGpu);
+  nn::KeyValueCache caches[] = {model.make_cache(), there.make_cache()};
+  const std::vector<int64_t> firsts(60, 2), ones(60, 1);
+  for (nn::KeyValueCache& cache : caches) {
+    for (int b = 0; b < 60; ++b) cache.add();
+  }
+  for (const std::vector<int64_t>& lengths : {firsts, ones, ones}) {
+    const NestedTensor tokens = NestedTensor::from_lengths(randint(0, 31, {60 * lengths[0]}), lengths);
+    testing::expect_close(there.next_logits(tokens, caches[1]), model.next_logits(tokens, caches[0]), 1e-4, 1e-4);
+  }
+}
+
 TEST(CudaDecoder, OffsetsAndTilesOfAShapeGoToTheDeviceOnce) {
   NEEDS_GPU();
   nn::DecoderLM model(kModel);

@@ -16,7 +16,7 @@ using RunStep = void (*)(int64_t count, T* const* operands, const double* number
 /// What steps.cpp exports.
 template <typename T>
 struct Steps {
-  RunStep<T> adamw, sgd_momentum, sgd, add, mul, scale, addcmul, addcdiv, square_root;
+  RunStep<T> adamw, sgd_momentum, sgd, add, mul, scale, addcmul, addcdiv, square_root, copy;
 };
 
 /// One list op: its step in both precisions, and how many operands it writes.

@@ -99,6 +99,11 @@ void mul(int64_t count, T* const* operands, const double*) {
 }
 
 template <typename T>
+void copy(int64_t count, T* const* operands, const double*) {
+  over<T>(count, [&](auto d, int64_t i) HWY_ATTR { hn::StoreU(hn::LoadU(d, operands[1] + i), d, operands[0] + i); });
+}
+
+template <typename T>
 void scale(int64_t count, T* const* operands, const double* numbers) {
   over<T>(count, [&](auto d, int64_t i)
                      HWY_ATTR { hn::StoreU(hn::Mul(number(d, numbers[0]), hn::LoadU(d, operands[0] + i)), d, operands[0] + i); });
@@ -127,7 +132,7 @@ void square_root(int64_t count, T* const* operands, const double*) {
 
 template <typename T>
 Steps<T> steps() {
-  return {&adamw<T>, &sgd_momentum<T>, &sgd<T>, &add<T>, &mul<T>, &scale<T>, &addcmul<T>, &addcdiv<T>, &square_root<T>};
+  return {&adamw<T>, &sgd_momentum<T>, &sgd<T>, &add<T>, &mul<T>, &scale<T>, &addcmul<T>, &addcdiv<T>, &square_root<T>, &copy<T>};
 }
 
 RealTable<Steps> step_table() { return {steps<float>(), steps<double>()}; }
@@ -205,6 +210,11 @@ void foreach_add(const Context&, List self, List other, double alpha) {
 void foreach_mul(const Context&, List self, List other) {
   const std::array lists = {self, other};
   run_lists(step_of([](const auto& steps) { return steps.mul; }, 1), lists, nullptr);
+}
+
+void foreach_copy(const Context&, List self, List source) {
+  const std::array lists = {self, source};
+  run_lists(step_of([](const auto& steps) { return steps.copy; }, 1), lists, nullptr);
 }
 
 void foreach_scale(const Context&, List self, double factor) {

@@ -1,5 +1,5 @@
 // The steps of the list ops: every tensor of the lists in one launch, up to 48 tensors at a time.     Each operand is read once
-//   adamw, sgd, sgd_momentum, add, mul, scale, addcmul, addcdiv, sqrt: the arithmetic of the CPU's steps
+//   adamw, sgd, sgd_momentum, add, mul, scale, addcmul, addcdiv, sqrt, copy: the arithmetic of the CPU's steps
 // Instances: float (float32 and the halves) and double, chosen for each tensor.
 #include <algorithm>
 #include <array>
@@ -109,6 +109,23 @@ struct Sqrt {
   }
 };
 
+struct Copy {
+  static constexpr int kRead = 2, kWritten = 1, kFirstRead = 1;  // what it writes may never have been written
+  template <typename T>
+  __device__ static void step(T (&x)[4], const Numbers&) {
+    x[0] = x[1];
+  }
+};
+
+/// The first list that a step reads.
+template <class Step>
+constexpr int first_read() {
+  if constexpr (requires { Step::kFirstRead; })
+    return Step::kFirstRead;
+  else
+    return 0;
+}
+
 template <class Step, typename T>
 __device__ void piece(const Lists& lists, int tensor, int64_t begin, const Numbers& numbers) {
   const DType dtype = lists.dtype[tensor];
@@ -118,7 +135,8 @@ __device__ void piece(const Lists& lists, int tensor, int64_t begin, const Numbe
     const int64_t i = begin + k * kThreads + threadIdx.x;
     if (i >= lists.numel[tensor]) break;
 #pragma unroll
-    for (int list = 0; list < Step::kRead; ++list) x[k][list] = pointwise::load<T>(lists.data[list][tensor], dtype, i);
+    for (int list = first_read<Step>(); list < Step::kRead; ++list)
+      x[k][list] = pointwise::load<T>(lists.data[list][tensor], dtype, i);
   }
 #pragma unroll
   for (int k = 0; k < kElements; ++k) {
@@ -235,6 +253,7 @@ void foreach_sgd(const Context& context, List parameters, List gradients, double
 }
 void foreach_add(const Context& context, List self, List other, double alpha) { run<Add>(context, {self, other}, {{alpha}}); }
 void foreach_mul(const Context& context, List self, List other) { run<Mul>(context, {self, other}, {}); }
+void foreach_copy(const Context& context, List self, List source) { run<Copy>(context, {self, source}, {}); }
 void foreach_scale(const Context& context, List self, double factor) { run<Scale>(context, {self}, {{factor}}); }
 void foreach_scale_by(const Context& context, List self, const View& factor) {
   for_lists<Scale>(context, {self}, [&](const Lists& some, unsigned blocks, cudaStream_t stream) {

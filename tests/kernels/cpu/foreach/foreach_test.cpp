@@ -17,6 +17,7 @@ void foreach_sgd_momentum(const Context&, List parameters, List gradients, List 
 void foreach_sgd(const Context&, List parameters, List gradients, double lr, double weight_decay);
 void foreach_add(const Context&, List self, List other, double alpha);
 void foreach_mul(const Context&, List self, List other);
+void foreach_copy(const Context&, List self, List source);
 void foreach_scale(const Context&, List self, double factor);
 void foreach_addcmul(const Context&, List self, List first, List second, double value);
 void foreach_addcdiv(const Context&, List self, List numerator, List denominator, double value);
@@ -129,6 +130,9 @@ TEST_P(EveryDType, ArithmeticOnLists) {
   ListOf h(GetParam(), true);
   foreach_sqrt({}, h.views);
   expect_lists({&h}, {[](const double* x) { return std::sqrt(x[0]); }});
+  ListOf i(GetParam(), false);
+  foreach_copy({}, i.views, b.views);
+  expect_lists({&i, &b}, {[](const double* x) { return x[1]; }});
 }
 
 TEST_P(EveryDType, NormOfEachTensorIsBitEqualForAnyNumberOfThreads) {
