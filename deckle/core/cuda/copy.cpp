@@ -13,6 +13,7 @@
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/pool.h"
 #include "deckle/core/cuda/stream.h"
 
 namespace deckle::cuda {
@@ -209,6 +210,7 @@ void copy_bytes(void* to, Device to_device, const void* from, Device from_device
       made.record();
     }
     made.wait(to_device);
+    pool::open_to_each_other(from_device, to_device);
     check_call(cudaMemcpyPeerAsync(target, to_device.index, source, from_device.index, static_cast<size_t>(bytes), stream),
                "a copy between GPUs");
     Event copied(to_device);

@@ -23,7 +23,29 @@ cudaMemPool_t pool_of(Device device) {
   return pool;
 }
 
+/// The pool of `owner`, all it has and will have, is open to `other`, for as long as the process lives.
+void open_to(Device owner, Device other) {
+  int can = 0;
+  check_call(cudaDeviceCanAccessPeer(&can, other.index, owner.index), "access between GPUs");
+  if (can == 0) return;  // the driver copies by way of the host
+  cudaMemAccessDesc access{};
+  access.location.type = cudaMemLocationTypeDevice;
+  access.location.id = other.index;
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  check_call(cudaMemPoolSetAccess(pool_of(owner), &access, 1), "access between GPUs");
+}
+
 }  // namespace
+
+void open_to_each_other(Device first, Device second) {
+  using Once = std::array<std::once_flag, 64>;
+  static auto* const opened = new std::array<Once, 64>;
+  const auto at = [&](Device owner, Device other) {
+    std::call_once((*opened)[static_cast<size_t>(owner.index)][static_cast<size_t>(other.index)], [&] { open_to(owner, other); });
+  };
+  at(first, second);
+  at(second, first);
+}
 
 void* take(int64_t bytes, Device device, Stream stream) {
   const DeviceGuard guard(device);

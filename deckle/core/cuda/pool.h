@@ -15,6 +15,10 @@ void give(void* memory, int64_t bytes, Device device, Stream stream) noexcept;
 /// Waits for the device, and returns to the system what was given back.
 void trim(Device device);
 
+/// Copies of one device may go to the memory of the other directly, both ways, where their bus can do it. The driver's pools have
+/// accesses of their own, which peer access between contexts does not open.
+void open_to_each_other(Device first, Device second);
+
 struct Room {
   int64_t available, total;
 };
