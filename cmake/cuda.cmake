@@ -9,25 +9,35 @@ if(DECKLE_CCACHE)  # where find_program finds none, it says so in the variable
 endif()
 set(DECKLE_CUDA_HOPPER_FLAGS -std=c++20 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
 
-# The portable kernels of attention: machine code for each of these, and PTX of the first. One by default: each takes two minutes
-# of a processor.
-set(DECKLE_CUDA_PORTABLE_ARCHITECTURES "80" CACHE STRING
-    "Compute capabilities that the portable attention kernels are built for, 80 and newer; PTX of the first serves newer ones")
-set(DECKLE_CUDA_PORTABLE_FLAGS -std=c++20 -Xptxas -v)
-foreach(architecture IN LISTS DECKLE_CUDA_PORTABLE_ARCHITECTURES)
-  list(APPEND DECKLE_CUDA_PORTABLE_FLAGS -gencode=arch=compute_${architecture},code=sm_${architecture})
-endforeach()
-list(GET DECKLE_CUDA_PORTABLE_ARCHITECTURES 0 architecture)
-list(APPEND DECKLE_CUDA_PORTABLE_FLAGS -gencode=arch=compute_${architecture},code=compute_${architecture})
-
 # The kernels behind ops: machine code for each of these, and PTX of the first for every GPU that is newer.
-set(DECKLE_CUDA_ARCHITECTURES "80;90" CACHE STRING "Compute capabilities that the kernels of ops are built for")
+set(DECKLE_CUDA_ARCHITECTURES "80;90" CACHE STRING
+    "Compute capabilities, 80 and newer, that the kernels of ops are built for, and attention's portable ones")
 set(DECKLE_CUDA_OPS_FLAGS)
 foreach(architecture IN LISTS DECKLE_CUDA_ARCHITECTURES)
   list(APPEND DECKLE_CUDA_OPS_FLAGS -gencode=arch=compute_${architecture},code=sm_${architecture})
 endforeach()
 list(GET DECKLE_CUDA_ARCHITECTURES 0 architecture)
 list(APPEND DECKLE_CUDA_OPS_FLAGS -gencode=arch=compute_${architecture},code=compute_${architecture})
+
+# The portable kernels of attention: the same, but for Hopper, which has kernels of its own and compiles the PTX of sm_80 for what
+# these leave. Each takes two minutes of a processor.
+set(DECKLE_CUDA_PORTABLE_ARCHITECTURES "" CACHE STRING
+    "Other compute capabilities for the portable attention kernels than those of DECKLE_CUDA_ARCHITECTURES; PTX of the first too")
+set(portable ${DECKLE_CUDA_PORTABLE_ARCHITECTURES})
+if(NOT portable)
+  set(portable ${DECKLE_CUDA_ARCHITECTURES})
+  list(FILTER portable EXCLUDE REGEX "^90")
+  list(SORT portable COMPARE NATURAL)
+  if(NOT "${portable}" MATCHES "^8" AND DECKLE_CUDA_ARCHITECTURES MATCHES "90")
+    list(PREPEND portable 80)
+  endif()
+endif()
+set(DECKLE_CUDA_PORTABLE_FLAGS -std=c++20 -Xptxas -v)
+foreach(architecture IN LISTS portable)
+  list(APPEND DECKLE_CUDA_PORTABLE_FLAGS -gencode=arch=compute_${architecture},code=sm_${architecture})
+endforeach()
+list(GET portable 0 architecture)
+list(APPEND DECKLE_CUDA_PORTABLE_FLAGS -gencode=arch=compute_${architecture},code=compute_${architecture})
 
 # Sets `result` to the lines of `- {key: value, ...}` in ops/instances.yaml whose family and kernel match, each as
 # "key=value|key=value".
