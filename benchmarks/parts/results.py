@@ -20,6 +20,7 @@ MEASURES = {
                     ["deckle/kernels/cuda", "deckle/attention"]),
     **dict.fromkeys(("attention_cuda_memory_efficient", "attention_cuda_limit"), []),  # nothing of the library
     "build_cost": ["deckle", "opgen", "ops", "cmake", "CMakeLists.txt"],
+    "build_cuda": ["deckle/kernels/cuda", "deckle/core/cuda", "ops", "opgen/emit/cpp", "cmake"],
     "own_ops": [*LIBRARY, "opgen", "cmake"],
     "aten_files": ["opgen"],
     "reference_site": ["tools/site", "opgen", "ops", "docs", "deckle"],
