@@ -193,6 +193,8 @@ class Tree(Checkers):
         self.expect_caught("check_tree", "tests/long.cpp: 801 lines")
         self.write("tools/long_files.txt", "tests/long.cpp  a table that is read as one\n")
         self.expect_clean("check_tree")
+        self.write("deckle/core/long.h", "\n" * 301)
+        self.expect_caught("check_tree", "deckle/core/long.h: 301 lines")
 
     def test_a_reason_that_is_no_longer_needed(self):
         self.write("tools/long_files.txt", "tests/gone.cpp  a table\n")
