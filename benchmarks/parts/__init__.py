@@ -16,7 +16,6 @@ COMMANDS = {"attention_cpu_avx2": "DECKLE_CPU=X benchmarks/attention_cpu/run --o
             "attention_cpu_efficiency": "taskset -c 0 benchmarks/attention_cpu/run --threads 1 --only S=2048",
             "attention_cpu_float16": "benchmarks/attention_cpu/run --dtypes float16 --name attention_cpu_float16",
             "attention_cpu_decoding": "benchmarks/attention_cpu/run --only decode --name attention_cpu_decoding",
-            "products": "benchmarks/dense_ops/run --sizes 1024x1024 --name products --ops NAME...",
             "language_model_losses": "benchmarks/language_model/run --losses",
             "earlier": "benchmarks/earlier/run 8922078",
             "lines_of_code": "benchmarks/lines_of_code/run", "durations": "benchmarks/durations/run",

@@ -105,5 +105,4 @@ def call_overhead(results):
 
 
 PARTS = {"nested_ops": nested_ops, "earlier": earlier, "dense_ops": dense_ops,
-         "dense_ops_products": table_of(products, "dense_ops"), "products": table_of(products, "products"),
-         "small_tensors": small_tensors, "call_overhead": call_overhead}
+         "dense_ops_products": table_of(products, "dense_ops"), "small_tensors": small_tensors, "call_overhead": call_overhead}

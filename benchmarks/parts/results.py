@@ -12,7 +12,7 @@ ON_GPU = ["deckle", "ops", "opgen/emit/cpp", ":!deckle/kernels/cpu"]
 # What a result measures: a change of these files ages it. Whatever runs the library ages with all of it.
 MEASURES = {
     **dict.fromkeys((*attention_tables.BY_ISA, "attention_cpu_float16", "attention_cpu_decoding",
-                     "attention_cpu_emerald_rapids", "nested_ops", "earlier", "dense_ops", "products", "small_tensors",
+                     "attention_cpu_emerald_rapids", "nested_ops", "earlier", "dense_ops", "small_tensors",
                      "language_model_losses", "call_overhead", "language_model", "smallest_program"), LIBRARY),
     **dict.fromkeys(("sampling", "demo"), [*LIBRARY, "tools/deckle"]),
     **dict.fromkeys(("gpu_ops", "gpu_training", "gpu_language_model"), ON_GPU),
