@@ -28,7 +28,8 @@ using Function = std::function<Tensor(const Tensor&)>;
 struct Case {
   const char* name;
   Function f;
-  int degree = 0;  // f(s x) = s^degree f(x)
+  int degree = 0;       // f(s x) = s^degree f(x)
+  bool by_ops = false;  // sums squares of its elements in their own dtype
 };
 
 constexpr int64_t kRows = 12, kColumns = 6;
@@ -44,8 +45,10 @@ Tensor numbers(int64_t n, const Tensor& like) {
   return tensor(values).to(like.dtype());
 }
 
+Tensor parameter(const Tensor& x) { return numbers(kColumns, x); }
+
 /// Changed by no number that is added to all elements.
-std::vector<Case> shift_invariant() {
+std::vector<Case> shift_invariant(double eps) {
   return {
       {"var of all", [](const Tensor& x) { return var(x); }, 2},
       {"var of rows", [](const Tensor& x) { return var(x, Ints{1}, {.correction = 0}); }, 2},
@@ -74,6 +77,18 @@ std::vector<Case> shift_invariant() {
       {"std over the batch", [](const Tensor& x) { return deckle::std(of_equal_lengths(x), Ints{0}).values(); }, 1},
       {"deviations of rows", [](const Tensor& x) { return deviations(x, Ints{1}); }, 1},
       {"deviations of components", [](const Tensor& x) { return segment_deviations(x, ragged(x).ragged()); }, 1},
+      {"layer_norm", [=](const Tensor& x) { return layer_norm(x, parameter(x), parameter(x), eps); }},
+      {"layer_norm without parameters", [=](const Tensor& x) { return layer_norm(x, {}, {}, eps); }},
+      {"layer_norm of components", [=](const Tensor& x) { return layer_norm(ragged(x), parameter(x), {}, eps).values(); }},
+      {"group_norm of a matrix", [=](const Tensor& x) { return group_norm(x, 2, parameter(x), {}, eps); }},
+      {"group_norm", [=](const Tensor& x) { return group_norm(in_three(x), 2, parameter(x), parameter(x), eps); }, 0, true},
+      {"group_norm of components", [=](const Tensor& x) { return group_norm(ragged(x), 3, parameter(x), {}, eps).values(); }, 0,
+       true},
+      {"batch_norm", [=](const Tensor& x) { return batch_norm(x, parameter(x), parameter(x), {}, {}, eps); }},
+      {"batch_norm of columns far apart", [=](const Tensor& x) { return batch_norm(transpose(x, 0, 1), {}, {}, {}, {}, eps); }, 0,
+       true},
+      {"batch_norm of components",
+       [=](const Tensor& x) { return batch_norm(ragged(x), parameter(x), {}, {}, {}, eps).values(); }},
   };
 }
 
@@ -94,6 +109,8 @@ std::vector<Case> of_sizes(double eps) {
       {"norm of rows", [](const Tensor& x) { return norm(x, Ints{1}); }, 1},
       {"norm of columns", [](const Tensor& x) { return norm(x, Ints{0}); }, 1},
       {"norm of components", [](const Tensor& x) { return norm(ragged(x), Ints{1}).values(); }, 1},
+      {"rms_norm", [=](const Tensor& x) { return rms_norm(x, parameter(x), eps); }},
+      {"rms_norm of components", [=](const Tensor& x) { return rms_norm(ragged(x), {}, eps).values(); }},
       {"normalize", [=](const Tensor& x) { return normalize(x, 1, eps); }},
   };
 }
@@ -170,7 +187,7 @@ constexpr Precision kPrecisions[] = {{DType::float32, 0x1p24, 2e-5},
 
 TEST(Offsets, ChangeNoDerivativeOfWhatTheyDoNotChange) {
   const Tensor x = even_numbers(), u = testing::random_tensor({kRows, kColumns}), v = testing::random_tensor({kRows, kColumns});
-  std::vector<Case> cases = shift_invariant();
+  std::vector<Case> cases = shift_invariant(0.1);
   for (const Case& each : softmaxes()) cases.push_back(each);
   for (const Case& each : cases) {
     SCOPED_TRACE(each.name);
@@ -187,19 +204,20 @@ TEST(Offsets, ChangeNoDerivativeOfWhatTheyDoNotChange) {
 TEST(Factors, ScaleEveryDerivative) {
   const Tensor x = even_numbers() - 12.5, u = testing::random_tensor({kRows, kColumns}),
                v = testing::random_tensor({kRows, kColumns});
-  std::vector<Case> cases = shift_invariant();
+  std::vector<Case> cases = shift_invariant(0);
   for (const Case& each : of_sizes(0)) cases.push_back(each);
   struct Factor {
     DType dtype;
     double scale, bound, smallest;
   };
-  const Factor factors[] = {{DType::float32, 0x1p20, 2e-5, 0x1p-110},  {DType::float32, 0x1p-20, 2e-5, 0x1p-110},
+  const Factor factors[] = {{DType::float32, 0x1p10, 2e-5, 0x1p-110},  {DType::float32, 0x1p-10, 2e-5, 0x1p-110},
                             {DType::float32, 0x1p40, 2e-5, 0x1p-110},  {DType::float32, 0x1p-40, 2e-5, 0x1p-110},
                             {DType::float32, 0x1p62, 2e-5, 0x1p-110},  {DType::float32, 0x1p-62, 2e-5, 0x1p-110},
                             {DType::float64, 0x1p330, 1e-9, 0x1p-960}, {DType::float64, 0x1p-330, 1e-9, 0x1p-960}};
   for (const Case& each : cases) {
     SCOPED_TRACE(each.name);
     for (const Factor& factor : factors) {
+      if (each.by_ops && std::abs(std::log2(factor.scale)) > 10) continue;
       SCOPED_TRACE(to_string(factor.dtype) + " times " + std::to_string(std::log2(factor.scale)));
       const Tensor a = u.to(factor.dtype), b = v.to(factor.dtype);
       const std::vector<Answer> expected = answers(each.f, x, a.to(DType::float64), b.to(DType::float64));
@@ -212,6 +230,12 @@ TEST(Factors, ScaleEveryDerivative) {
 TEST(Offsets, OfTwoElements) {
   const Tensor x = tensor({16777216.0f, 16777218.0f}).requires_grad_();
   EXPECT_EQ(grad(var(x), {x})[0].to_vector(), (std::vector<double>{-2, 2}));
+}
+
+TEST(Factors, OfTwoElements) {
+  const Tensor x = tensor({1e16f, 1e16f}), u = reshape(tensor({1.0f, -1.0f}), {1, 2});
+  const Tensor rows = reshape(x, {1, 2});
+  EXPECT_NEAR(rms_norm_curvature(u, u, rows, 1e-5).to_vector()[0] / -1e-32, 1, 1e-6);
 }
 
 }  // namespace
