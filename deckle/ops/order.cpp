@@ -42,17 +42,32 @@ constexpr auto kLess = []<typename T>(const T& a, const T& b) {
   }
 };
 
-/// All contiguous, of one dtype; `rows` [..., n], or [n] for all of `wanted`.
-void search(const Context&, const View& rows, const View& wanted, bool right, const View& result) {
+/// Of an integer and a number that is none, neither of which the other's type holds.
+bool less(int64_t a, double b) { return !(b < 0x1p63) || (b >= -0x1p63 && a < static_cast<int64_t>(std::ceil(b))); }
+bool less(double a, int64_t b) { return a < -0x1p63 || (a < 0x1p63 && static_cast<int64_t>(std::floor(a)) < b); }
+
+/// Row by row, with less(a, b) of elements in both orders.
+template <typename T, typename V, typename Less>
+void search_all(const View& rows, const View& wanted, bool right, const Less& less, const View& result) {
   const int64_t count = wanted.numel(), n = rows.sizes[rows.ndim - 1], m = rows.ndim == 1 ? count : wanted.sizes[wanted.ndim - 1];
-  visit(rows.dtype, [&]<typename T>(TypeTag<T>) {
-    for (int64_t i = 0; i < count; ++i) {
-      const T *const begin = rows.ptr<T>() + i / m * n, value = wanted.ptr<T>()[i];
-      const T* const found =
-          right ? std::upper_bound(begin, begin + n, value, kLess) : std::lower_bound(begin, begin + n, value, kLess);
-      result.ptr<int64_t>()[i] = found - begin;
-    }
-  });
+  for (int64_t i = 0; i < count; ++i) {
+    const T* const begin = rows.ptr<T>() + i / m * n;
+    const V value = wanted.ptr<V>()[i];
+    const T* const found =
+        right ? std::upper_bound(begin, begin + n, value, less) : std::lower_bound(begin, begin + n, value, less);
+    result.ptr<int64_t>()[i] = found - begin;
+  }
+}
+
+/// All contiguous; `rows` [..., n], or [n] for all of `wanted`. Of one dtype, or one of them int64 and the other float64.
+void search(const Context&, const View& rows, const View& wanted, bool right, const View& result) {
+  const auto mixed = [](auto a, auto b) { return less(a, b); };
+  if (rows.dtype == wanted.dtype)
+    visit(rows.dtype, [&]<typename T>(TypeTag<T>) { search_all<T, T>(rows, wanted, right, kLess, result); });
+  else if (rows.dtype == DType::int64)
+    search_all<int64_t, double>(rows, wanted, right, mixed, result);
+  else
+    search_all<double, int64_t>(rows, wanted, right, mixed, result);
 }
 
 constexpr dispatch::KernelRow<decltype(search)> kSearch{&search, DECKLE_CUDA_KERNEL(search_rows)};
@@ -115,8 +130,13 @@ std::tuple<Tensor, Tensor, Tensor> native::unique_places(const Tensor& self) {
 }
 
 Tensor native::searchsorted(const Tensor& sorted_sequence, const Tensor& values, bool right) {
-  const DType dtype = result_type({sorted_sequence, values});
-  const Tensor rows = native::copy_as(sorted_sequence, dtype), wanted = native::copy_as(values, dtype);
+  const DType common = result_type({sorted_sequence, values});
+  // Beside floating numbers integers stay what they are, as not all of them are floating numbers.
+  const bool mixed = is_floating(sorted_sequence.dtype()) != is_floating(values.dtype());
+  const auto operand = [&](const Tensor& x) {
+    return native::copy_as(x, !mixed ? common : is_floating(x.dtype()) ? DType::float64 : DType::int64);
+  };
+  const Tensor rows = operand(sorted_sequence), wanted = operand(values);
   const bool one = rows.dim() == 1;
   check(rows.dim() >= 1 && (one || (wanted.dim() == rows.dim() &&
                                     std::equal(rows.sizes().begin(), rows.sizes().end() - 1, wanted.sizes().begin()))),

@@ -80,6 +80,22 @@ TEST(Places, OfSortedRowsCountWhatIsLess) {
   EXPECT_EQ(searchsorted(tensor({large - 1, large, large + 1}), tensor({large})).item<int64_t>(), 1);
 }
 
+TEST(Places, OfIntegersAndOtherNumbersAreExact) {
+  const int64_t third = int64_t{1} << 24, last = std::numeric_limits<int64_t>::max(), first = std::numeric_limits<int64_t>::min();
+  const Tensor integers = tensor({first, int64_t{-2}, third, third + 1, last - 1, last});
+  const auto places = [](const Tensor& rows, const Tensor& values, bool right) {
+    return searchsorted(rows, values, {.right = right}).to_vector<int64_t>();
+  };
+  const Tensor floats = tensor({-HUGE_VALF, -0x1p63f, -1.5f, -2.0f, 0x1p24f, 0x1p63f, HUGE_VALF, NAN});
+  EXPECT_EQ(places(integers, floats, false), (Integers{0, 0, 2, 1, 2, 6, 6, 6}));
+  EXPECT_EQ(places(integers, floats, true), (Integers{0, 1, 2, 2, 3, 6, 6, 6}));
+  const Tensor rows = tensor({-HUGE_VAL, -0x1p63, -1.5, 0x1p53, 0x1p63, HUGE_VAL, double{NAN}});
+  const Tensor wanted = tensor({first, int64_t{-2}, int64_t{-1}, int64_t{1} << 53, (int64_t{1} << 53) + 1, last});
+  EXPECT_EQ(places(rows, wanted, false), (Integers{1, 2, 3, 3, 4, 4}));
+  EXPECT_EQ(places(rows, wanted, true), (Integers{2, 2, 3, 4, 4, 4}));
+  EXPECT_EQ(places(rows.to(DType::bfloat16), tensor({-2, -1, 0}).to(DType::int32), true), (Integers{2, 3, 3}));
+}
+
 TEST(Draws, FollowTheirWeights) {
   Generator generator(7);
   const Tensor weights = tensor({0.0, 1.0, 3.0});
