@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
@@ -22,6 +24,24 @@ std::vector<Tensor> gradients_of(TensorList parameters) {
     if (const Tensor gradient = parameter.grad(); gradient.defined()) gradients.push_back(gradient);
   }
   return gradients;
+}
+
+/// Multiplies every gradient once: two parameters may hold one tensor, which counts for both in the norm.
+template <typename Factor>
+void scale(const std::vector<Tensor>& gradients, const Factor& factor) {
+  std::vector<Tensor> different;
+  std::multimap<std::pair<const Storage*, int64_t>, const Tensor*> seen;  // by the place of the first element
+  for (const Tensor& gradient : gradients) {
+    const std::pair place{gradient.storage().get(), gradient.offset()};
+    const auto [begin, end] = seen.equal_range(place);
+    if (std::any_of(begin, end, [&](const auto& entry) {
+          return entry.second->sizes() == gradient.sizes() && entry.second->strides() == gradient.strides();
+        }))
+      continue;
+    seen.emplace(place, &gradient);
+    different.push_back(gradient);
+  }
+  foreach_scale_(different, factor);
 }
 
 /// The norm of all gradients as one vector, from the norm of each: in units of the largest's power of two, which changes no bit
@@ -56,7 +76,7 @@ double clip_gradient_norm(TensorList parameters, double max_norm, std::span<cons
           gradients.size());
   });
   const double norm = combine_norms(norms);
-  if (std::isfinite(norm) && norm > max_norm) foreach_scale_(gradients, max_norm / norm);
+  if (std::isfinite(norm) && norm > max_norm) scale(gradients, max_norm / norm);
   return norm;
 }
 
@@ -66,7 +86,7 @@ Tensor clip_gradient_norm_on_device(TensorList parameters, double max_norm) {
           [&] { check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm); });
   const Tensor norm = deckle::norm(gradient_norms(parameters));
   const Tensor factor = where(bitwise_and(isfinite(norm), gt(norm, max_norm)), max_norm / norm, 1.0);
-  foreach_scale_(gradients_of(parameters), factor);
+  scale(gradients_of(parameters), factor);
   return norm;
 }
 

@@ -290,6 +290,20 @@ TEST(Clip, ScalesTheGradientsAsOneVector) {
   for (const int64_t i : {0, 77, 20'010}) EXPECT_NEAR(parameters[3].grad()[i].item(), before[i].item() * factor, 1e-6);
 }
 
+TEST(Clip, ScalesAGradientOfTwoParametersOnce) {
+  for (const bool on_device : {false, true}) {
+    const std::vector<Tensor> parameters = {zeros({2}), zeros({2}), zeros({2})};
+    const Tensor shared = tensor({3.0f, 4.0f});
+    parameters[0].set_grad(shared);
+    parameters[1].set_grad(shared);
+    parameters[2].set_grad(tensor({0.0f, 0.0f}));
+    const double norm = on_device ? clip_gradient_norm_on_device(parameters, 1).item() : clip_gradient_norm(parameters, 1);
+    EXPECT_NEAR(norm, std::sqrt(50), 1e-6);
+    EXPECT_NEAR(gradient_norm(parameters), 1, 1e-6);
+    EXPECT_NEAR(shared.to_vector()[1], 4 / std::sqrt(50), 1e-6);
+  }
+}
+
 TEST(Clip, GradientsOfAnyFiniteSizeAreClipped) {
   // Squares of none of these are numbers of their dtype, and of 1e200 and 1e-200 not even float64 ones.
   for (const auto& [dtype, size, precision] :
