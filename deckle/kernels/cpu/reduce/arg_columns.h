@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "deckle/kernels/args/view.h"
-#include "deckle/kernels/cpu/reduce/strip.h"
+#include "deckle/kernels/cpu/reduce/column_tile.h"
 
 namespace deckle::kernels::cpu::reduce {
 
@@ -30,10 +30,10 @@ class ColumnExtrema {
   static constexpr int64_t kMost = 128;  // columns at a time
 
   void find(const View& self, const ColumnsAt& place, int64_t rows, int64_t n, T* best, int64_t* places) const {
-    Strip<T> strip(self, place.order != nullptr, rows, n);
-    strip.begin(place, rows, n, true);
+    ColumnTile<T> tile(self, place.order != nullptr, rows, n);
+    tile.begin(place, rows, n, true);
     const auto of_block = [&](int64_t r, int64_t count) {
-      const Columns<const T> x = strip.rows(r, count);
+      const Columns<const T> x = tile.rows(r, count);
       T later[kMost];
       int64_t later_places[kMost];
       best_(count, n, x.first, x.stride, r == 0 ? best : later, r == 0 ? places : later_places);
@@ -41,7 +41,7 @@ class ColumnExtrema {
         if (beats<kLargest>(later[c], best[c])) best[c] = later[c], places[c] = r + later_places[c];
       }
     };
-    for_blocks(rows, of_block, strip.passes() ? kBlockRows : kRows);
+    for_blocks(rows, of_block, tile.rereads_blocks() ? kBlockRows : kRows);
   }
 
  private:

@@ -47,8 +47,8 @@ bool find_in_columns(const View& self, const reduce::Layout& layout, const View*
   using Extrema = reduce::ColumnExtrema<kLargest, T>;
   if (!reduce::lies_in_columns(layout) || layout.length > reduce::kPiece) return false;
   const Extrema extrema;
-  reduce::for_strips({&layout}, Extrema::kMost, [&](int64_t, auto strips) {
-    strips([&](int64_t first, int64_t n) {
+  reduce::for_column_tiles({&layout}, Extrema::kMost, [&](int64_t, auto tiles) {
+    tiles([&](int64_t first, int64_t n) {
       T best[Extrema::kMost];
       extrema.find(self, reduce::columns_at(layout, first), layout.length, n, best, indices + first);
       if (values == nullptr) return;

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "deckle/kernels/cpu/reduce/strip.h"
+#include "deckle/kernels/cpu/reduce/column_tile.h"
 #include "deckle/kernels/cpu/simd/table.h"
 
 namespace deckle::kernels::cpu::reduce {

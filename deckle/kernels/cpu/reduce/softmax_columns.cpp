@@ -1,9 +1,9 @@
 // softmax and log_softmax over columns that lie side by side, and their derivatives; logsumexp of them.   x, y, g: [rows,
 // columns]
 //
-// A strip of columns stays in the second cache from step to step: the largest of each column, exponentials and their sums, the
-// result. Sums are those of reduce/sum.cpp. Halves are widened to a strip of float and rounded once, from there; rows of a
-// component that do not lie one after another are copied to such a strip too.
+// A tile of columns stays in the second cache from step to step: the largest of each column, exponentials and their sums, the
+// result. Sums are those of reduce/sum.cpp. Halves are widened to a tile of float and rounded once, from there; rows of a
+// component that do not lie one after another are copied to such a tile too.
 // Versions, 1024 x 1024, forward and backward in ratio to PyTorch's time (two cores of an Emerald Rapids, 2026-11-28):
 //   gathered as rows (measured at 0da05677)   float32 1.52, 1.51   bfloat16 1.85, 2.11   float64 1.21, 1.26
 //   this                                      float32 0.56, 0.49   bfloat16 1.04, 1.19   float64 0.51, 0.45
@@ -42,12 +42,12 @@ class ColumnSoftmax<T>::Totals {
 template <typename T>
 int64_t ColumnSoftmax<T>::width(int64_t rows) {
   constexpr int64_t kNarrow = 32;
-  const int64_t fitting = kStripElements / std::max<int64_t>(rows, 1) / kNarrow * kNarrow;
+  const int64_t fitting = kTileElements / std::max<int64_t>(rows, 1) / kNarrow * kNarrow;
   return fitting == 0 ? kMost : std::min(fitting, kMost);
 }
 
 template <typename T>
-void ColumnSoftmax<T>::find_maxima(int64_t rows, int64_t n, Strip<T>& x, T* largest) const {
+void ColumnSoftmax<T>::find_maxima(int64_t rows, int64_t n, ColumnTile<T>& x, T* largest) const {
   double maxima[kMost];
   std::fill_n(maxima, n, largest_.nothing);
   for_blocks(rows, [&](int64_t r, int64_t count) {
@@ -58,11 +58,11 @@ void ColumnSoftmax<T>::find_maxima(int64_t rows, int64_t n, Strip<T>& x, T* larg
 }
 
 template <typename T>
-void ColumnSoftmax<T>::forward(bool logarithm, int64_t rows, int64_t n, Strip<T>& x, Strip<T>& y) const {
+void ColumnSoftmax<T>::forward(bool logarithm, int64_t rows, int64_t n, ColumnTile<T>& x, ColumnTile<T>& y) const {
   T shift[kMost], second[kMost];
   find_maxima(rows, n, x, shift);
   Totals totals(*this, n);
-  const bool kept = !logarithm && !y.passes();  // the exponentials, from the sums to the results
+  const bool kept = !logarithm && !y.rereads_blocks();  // the exponentials, from the sums to the results
   for_blocks(rows, [&](int64_t r, int64_t count) {
     const Columns<T> exponentials = kept ? y.at(r) : totals.few();
     step_.exponentials(count, n, x.rows(r, count), shift, exponentials);
@@ -83,7 +83,8 @@ void ColumnSoftmax<T>::forward(bool logarithm, int64_t rows, int64_t n, Strip<T>
 }
 
 template <typename T>
-void ColumnSoftmax<T>::backward(bool logarithm, int64_t rows, int64_t n, Strip<T>& grad, Strip<T>& y, Strip<T>& x_grad) const {
+void ColumnSoftmax<T>::backward(bool logarithm, int64_t rows, int64_t n, ColumnTile<T>& grad, ColumnTile<T>& y,
+                                ColumnTile<T>& x_grad) const {
   Totals totals(*this, n);
   for_blocks(rows, [&](int64_t r, int64_t count) {
     if (logarithm) return totals.add(count, grad.rows(r, count));
@@ -101,7 +102,7 @@ void ColumnSoftmax<T>::backward(bool logarithm, int64_t rows, int64_t n, Strip<T
 }
 
 template <typename T>
-void ColumnSoftmax<T>::logsumexp(int64_t rows, int64_t n, Strip<T>& x, double* results) const {
+void ColumnSoftmax<T>::logsumexp(int64_t rows, int64_t n, ColumnTile<T>& x, double* results) const {
   T shift[kMost];
   find_maxima(rows, n, x, shift);
   for (int64_t c = 0; c < n; ++c) shift[c] = std::isinf(shift[c]) ? T{0} : shift[c];  // inf - inf is NaN
@@ -122,9 +123,9 @@ bool softmax_columns(const View& self, int64_t dim, bool logarithm, const View& 
   softmax_rows().visit(self.dtype, [&]<typename T>(TypeTag<T>, const auto&) {
     const ColumnSoftmax<T> columns;
     const int64_t length = from.length;
-    for_strips({&from, &to}, columns.width(length), [&](int64_t width, auto strips) {
-      Strip<T> x(self, false, length, width), y(result, false, length, width);
-      strips([&](int64_t first, int64_t n) {
+    for_column_tiles({&from, &to}, columns.width(length), [&](int64_t width, auto tiles) {
+      ColumnTile<T> x(self, false, length, width), y(result, false, length, width);
+      tiles([&](int64_t first, int64_t n) {
         x.begin(columns_at(from, first), length, n, true);
         y.begin(columns_at(to, first), length, n, false);
         columns.forward(logarithm, length, n, x, y);
@@ -140,9 +141,9 @@ bool logsumexp_columns(const View& self, int64_t dim, const View& result) {
   softmax_rows().visit(self.dtype, [&]<typename T>(TypeTag<T>, const auto&) {
     const ColumnSoftmax<T> columns;
     const int64_t length = from.length;
-    for_strips({&from}, columns.width(length), [&](int64_t width, auto strips) {
-      Strip<T> x(self, false, length, width);
-      strips([&](int64_t first, int64_t n) {
+    for_column_tiles({&from}, columns.width(length), [&](int64_t width, auto tiles) {
+      ColumnTile<T> x(self, false, length, width);
+      tiles([&](int64_t first, int64_t n) {
         double values[ColumnSoftmax<T>::kMost];
         x.begin(columns_at(from, first), length, n, true);
         columns.logsumexp(length, n, x, values);
@@ -159,9 +160,9 @@ bool softmax_columns_backward(const View& grad, const View& output, int64_t dim,
   softmax_rows().visit(grad.dtype, [&]<typename T>(TypeTag<T>, const auto&) {
     const ColumnSoftmax<T> columns;
     const int64_t length = to.length;
-    for_strips({&to, &of_grad, &of_output}, columns.width(length), [&](int64_t width, auto strips) {
-      Strip<T> g(grad, false, length, width), y(output, false, length, width), x_grad(self_grad, false, length, width);
-      strips([&](int64_t first, int64_t n) {
+    for_column_tiles({&to, &of_grad, &of_output}, columns.width(length), [&](int64_t width, auto tiles) {
+      ColumnTile<T> g(grad, false, length, width), y(output, false, length, width), x_grad(self_grad, false, length, width);
+      tiles([&](int64_t first, int64_t n) {
         g.begin(columns_at(of_grad, first), length, n, true);
         y.begin(columns_at(of_output, first), length, n, true);
         x_grad.begin(columns_at(to, first), length, n, false);

@@ -15,14 +15,14 @@ class ColumnSoftmax {
   /// So many that those of `rows` rows stay in the second cache from pass to pass; else, where they cannot, all.
   static int64_t width(int64_t rows);
 
-  void forward(bool logarithm, int64_t rows, int64_t n, Strip<T>& x, Strip<T>& y) const;
-  void backward(bool logarithm, int64_t rows, int64_t n, Strip<T>& grad, Strip<T>& y, Strip<T>& x_grad) const;
-  void logsumexp(int64_t rows, int64_t n, Strip<T>& x, double* results) const;
+  void forward(bool logarithm, int64_t rows, int64_t n, ColumnTile<T>& x, ColumnTile<T>& y) const;
+  void backward(bool logarithm, int64_t rows, int64_t n, ColumnTile<T>& grad, ColumnTile<T>& y, ColumnTile<T>& x_grad) const;
+  void logsumexp(int64_t rows, int64_t n, ColumnTile<T>& x, double* results) const;
 
  private:
   class Totals;
 
-  void find_maxima(int64_t rows, int64_t n, Strip<T>& x, T* largest) const;
+  void find_maxima(int64_t rows, int64_t n, ColumnTile<T>& x, T* largest) const;
 
   const SoftmaxColumns<T> step_ = softmax_rows().of<T>().columns;
   const Fold<T, double> largest_ = maxima().of<T>();

@@ -6,7 +6,7 @@
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/view.h"
-#include "deckle/kernels/cpu/reduce/strip.h"
+#include "deckle/kernels/cpu/reduce/column_tile.h"
 #include "deckle/kernels/cpu/simd/convert.h"
 
 namespace deckle::kernels::cpu::segment {
@@ -91,10 +91,6 @@ void write_run(const View& view, const RaggedView& ragged, int64_t inner, int64_
   if (inner > 1 || ragged.order == nullptr) return write_row(view, inner, ragged.row(i), first, count, values);
   for (int64_t k = 0; k < count; ++k) write_row(view, 1, ragged.row(i + k), 0, 1, values + k);
 }
-
-/// The type in which elements of T are summed.
-template <typename T>
-using SumOf = std::conditional_t<std::is_same_v<T, int64_t>, int64_t, double>;
 
 /// f(TypeTag<float or double>{}), for kernels of floating values.
 template <typename F>

@@ -30,30 +30,30 @@ struct ColumnsAt {
   const int64_t* order = nullptr;
 };
 
-inline constexpr int64_t kStripElements = 131072;  // that stay in the second cache: half a MiB of float
-inline constexpr int64_t kBlockRows = 64;          // rows of a strip asked for at a time, at most
+inline constexpr int64_t kTileElements = 131072;  // that stay in the second cache: half a MiB of float
+inline constexpr int64_t kBlockRows = 64;         // rows of a tile asked for at a time, at most
 
 /// The columns of one task as T, a block of rows at a time: in place; or, where rows lie anywhere or elements are of another
 /// type, in a buffer: of all rows, if they stay in the second cache, else of one block, which is read, and written, in every pass
 /// anew.
 template <typename T>
-class Strip {
+class ColumnTile {
  public:
   /// For up to `width` columns of up to `rows` rows, in order or `anywhere`.
-  Strip(const View& view, bool anywhere, int64_t rows, int64_t width)
-      : view_(view), width_(width), in_place_(!anywhere && view.dtype == dtype_of<T>), whole_(rows * width <= kStripElements) {
+  ColumnTile(const View& view, bool anywhere, int64_t rows, int64_t width)
+      : view_(view), width_(width), in_place_(!anywhere && view.dtype == dtype_of<T>), whole_(rows * width <= kTileElements) {
     if (!in_place_) buffer_ = scratch_.take<T>((whole_ ? rows : std::min(rows, kBlockRows)) * width);
   }
   /// Whether what is written of one block is lost when the next one is asked for.
-  bool passes() const { return !in_place_ && !whole_; }
+  bool rereads_blocks() const { return !in_place_ && !whole_; }
 
-  /// The strip at `place`, of `rows` rows and `n` columns; an operand's elements are read.
+  /// The tile at `place`, of `rows` rows and `n` columns; an operand's elements are read.
   void begin(const ColumnsAt& place, int64_t rows, int64_t n, bool read) {
     place_ = place, rows_ = rows, n_ = n;
     if (read && !in_place_ && whole_) load(0, rows);
   }
   Columns<const T> rows(int64_t r, int64_t count) {
-    if (passes()) load(r, count);
+    if (rereads_blocks()) load(r, count);
     return {at(r).first, at(r).stride};
   }
   Columns<T> at(int64_t r) const {
@@ -62,7 +62,7 @@ class Strip {
   }
   /// Puts what was written where it belongs: after each block, and at the end.
   void written(int64_t r, int64_t count) {
-    if (passes()) store(r, count);
+    if (rereads_blocks()) store(r, count);
   }
   void end() {
     if (!in_place_ && whole_) store(0, rows_);
@@ -118,21 +118,21 @@ inline ColumnsAt columns_at(const Layout& layout, int64_t first) {
   return {layout.kept.offset(first), layout.reduced.strides[0]};
 }
 
-/// Cuts the columns into strips of up to `most` that lie side by side in every operand, for kept dims that merge in one need not
-/// in another: body(width, strips) on ranges of them, with buffers of its own; strips(each) calls each(first column, number of
+/// Cuts the columns into tiles of up to `most` that lie side by side in every operand, for kept dims that merge in one need not
+/// in another: body(width, tiles) on ranges of them, with buffers of its own; tiles(each) calls each(first column, number of
 /// columns).
 template <typename Body>
-void for_strips(std::initializer_list<const Layout*> layouts, int64_t most, Body body) {
+void for_column_tiles(std::initializer_list<const Layout*> layouts, int64_t most, Body body) {
   const Layout& layout = **layouts.begin();
   int64_t inner = std::numeric_limits<int64_t>::max();
   for (const Layout* each : layouts) inner = std::min(inner, each->kept.sizes[each->kept.count - 1]);
-  const int64_t width = std::min(most, inner), outer = layout.rows / inner, strips = (inner + width - 1) / width;
+  const int64_t width = std::min(most, inner), outer = layout.rows / inner, tiles = (inner + width - 1) / width;
   const int64_t grain = std::max<int64_t>(1, kRowGrain / (layout.length * width));
-  parallel_for(outer * strips, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(outer * tiles, grain, [&](int64_t begin, int64_t end) {
     body(width, [&](auto each) {
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t column = task % strips * width;
-        each(task / strips * inner + column, std::min(width, inner - column));
+        const int64_t column = task % tiles * width;
+        each(task / tiles * inner + column, std::min(width, inner - column));
       }
     });
   });
