@@ -70,19 +70,19 @@ constexpr int64_t kPackSteps = 32;  // of K
 
 int64_t parts(int64_t extent, int64_t part) { return (extent + part - 1) / part; }
 
-struct Range {
+struct Interval {
   int64_t begin, size;
 };
 
 /// Part `index` of `count` about equal ones.
-Range part_of(int64_t extent, int64_t count, int64_t index) {
+Interval part_of(int64_t extent, int64_t count, int64_t index) {
   const int64_t begin = extent * index / count;
   return {begin, extent * (index + 1) / count - begin};
 }
 
 /// K in pieces of up to `most`, none across a multiple of `chunk`.
-std::vector<Range> depth_pieces(int64_t k, int64_t chunk, int64_t most) {
-  std::vector<Range> pieces;
+std::vector<Interval> depth_pieces(int64_t k, int64_t chunk, int64_t most) {
+  std::vector<Interval> pieces;
   if (chunk == 0) chunk = k;
   for (int64_t begin = 0; begin < k; begin += chunk) {
     const int64_t size = std::min(chunk, k - begin), count = parts(size, most), piece = (parts(size, count) + 15) / 16 * 16;
@@ -94,12 +94,12 @@ std::vector<Range> depth_pieces(int64_t k, int64_t chunk, int64_t most) {
 /// Some of K, in consecutive pieces.
 struct Depth {
   int64_t begin = 0, size = 0;
-  std::vector<Range> pieces = {};
+  std::vector<Interval> pieces = {};
 };
 
-std::vector<Depth> depth_steps(const std::vector<Range>& pieces) {
+std::vector<Depth> depth_steps(const std::vector<Interval>& pieces) {
   std::vector<Depth> steps;
-  for (const Range& piece : pieces) {
+  for (const Interval& piece : pieces) {
     if (steps.empty() || steps.back().size + piece.size > kStepDepth) steps.push_back({piece.begin});
     steps.back().size += piece.size;
     steps.back().pieces.push_back(piece);
@@ -217,17 +217,17 @@ class Multiplication {
 
   /// Rows of a block in panels, one after the other; each ends with spare elements.
   struct RowPanels {
-    Range rows;
+    Interval rows;
     int64_t count;
 
     RowPanels(int64_t m, int64_t row_blocks, int64_t block, int64_t most)
         : rows(part_of(m, row_blocks, block)), count(parts(rows.size, most)) {}
-    Range panel(int64_t index) const { return part_of(rows.size, count, index); }
+    Interval panel(int64_t index) const { return part_of(rows.size, count, index); }
     int64_t offset(int64_t index, int64_t depth) const { return panel(index).begin * depth + index * kPanelSpare; }
   };
 
   /// One piece of K, `at` of the `depth` that panels in `to` have.
-  void pack_a(int64_t item, const RowPanels& rows, const Range& piece, int64_t at, int64_t depth, T* to) const {
+  void pack_a(int64_t item, const RowPanels& rows, const Interval& piece, int64_t at, int64_t depth, T* to) const {
     Scratch scratch;
     const bool made = product_.a_blocks != nullptr;
     const Matrix a = made ? (*product_.a_blocks)(rows.rows.begin, rows.rows.size, piece.begin, piece.size, scratch)
@@ -237,7 +237,7 @@ class Multiplication {
     const int64_t step = a.row_stride == 1 ? kPackSteps : piece.size;
     for (int64_t p = 0; p < piece.size; p += step) {
       for (int64_t i = 0; i < rows.count; ++i) {
-        const Range panel = rows.panel(i);
+        const Interval panel = rows.panel(i);
         blocks_.pack(from + panel.begin * a.row_stride + p * a.col_stride, a.row_stride, a.col_stride, panel.size,
                      std::min(step, piece.size - p), to + rows.offset(i, depth) + (at + p) * panel.size, panel.size);
       }
@@ -252,7 +252,7 @@ class Multiplication {
   }
 
   /// Some rows of b, `from` on, in all panels: what lies side by side is read at once.
-  void pack_b_rows(int64_t item, const Range& panels, const Depth& depth, int64_t from, int64_t count) const {
+  void pack_b_rows(int64_t item, const Interval& panels, const Depth& depth, int64_t from, int64_t count) const {
     const Matrix& b = product_.b;
     const T* const rows = static_cast<const T*>(b.data) + offsets(item).b + (depth.begin + from) * b.row_stride;
     for (int64_t at = 0; at < panels.size; ++at) {
@@ -292,7 +292,7 @@ class Multiplication {
   }
 
   /// All rows with panels `panels` of b, and some of K.
-  void multiply_step(int64_t item, const Range& panels, const Depth& depth) const {
+  void multiply_step(int64_t item, const Interval& panels, const Depth& depth) const {
     const Grid grid(m_, panels.size, wide_ * depth.size);
     // Where rows of b lie along the panels a range takes rows, else panels; of a, a block.
     const bool by_rows = product_.b.col_stride == 1;
@@ -316,7 +316,7 @@ class Multiplication {
           continue;
         }
         const RowPanels rows(m_, grid.row_blocks, range - b_ranges, blocks_.rows);
-        for (const Range& piece : depth.pieces)
+        for (const Interval& piece : depth.pieces)
           pack_a(item, rows, piece, piece.begin - depth.begin, depth.size, shared_a(grid, range - b_ranges, depth.size));
       }
     });
@@ -336,14 +336,14 @@ class Multiplication {
   }
 
   /// A block of rows times panels `group`, of those from `first_panel` on, which lie packed in b.
-  void multiply_task(int64_t item, const Grid& grid, int64_t block, const Range& group, int64_t first_panel, const T* packed_b,
+  void multiply_task(int64_t item, const Grid& grid, int64_t block, const Interval& group, int64_t first_panel, const T* packed_b,
                      const Depth& depth) const {
     Scratch scratch;
     const RowPanels rows(m_, grid.row_blocks, block, blocks_.rows);
     const bool shared = grid.shares_a();
     T* const own_a = shared ? nullptr : scratch.take<T>(rows.rows.size * std::min(kDepth<T>, k_) + rows.count * kPanelSpare);
     T* const c = static_cast<T*>(product_.c) + (item * m_ + rows.rows.begin) * product_.leading();
-    for (const Range& piece : depth.pieces) {
+    for (const Interval& piece : depth.pieces) {
       const int64_t within = piece.begin - depth.begin, a_depth = shared ? depth.size : piece.size, a_at = shared ? within : 0;
       const T* const a = shared ? shared_a(grid, block, depth.size) : own_a;
       if (!shared) pack_a(item, rows, piece, 0, piece.size, own_a);
@@ -361,7 +361,7 @@ class Multiplication {
         const bool fetches = !in_place_ && at + 1 < group.begin + group.size;
         const T* const next = fetches ? args.b + panel_size(depth.size) : args.b;
         for (int64_t i = 0; i < rows.count; ++i) {
-          const Range high = rows.panel(i);
+          const Interval high = rows.panel(i);
           args.a = a + rows.offset(i, a_depth) + a_at * high.size;
           args.c = c + high.begin * leading + col;
           args.start = more ? args.c : bias_ == nullptr ? nullptr : bias_ + col;

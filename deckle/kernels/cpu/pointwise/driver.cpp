@@ -31,7 +31,7 @@ constexpr int64_t kTileRows = sizeof(T) == 2 ? 32 : 16;
 
 /// One block function applied over one walk. `numbers` follow the tensor inputs.
 template <typename T>
-struct Run {
+struct BlockWalk {
   using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
 
   BlockFunction<T> function;
@@ -305,7 +305,7 @@ void run_typed(BlockFunction<T> function, std::span<const View> inputs, std::spa
   }
   if (run_flat(function, inputs, values, numbers.size(), outputs)) return;
   const Walk walk = make_walk(inputs, outputs);
-  Run<T>{function, walk, values, static_cast<int>(numbers.size())}();
+  BlockWalk<T>{function, walk, values, static_cast<int>(numbers.size())}();
 }
 
 /// Whether all tensors are bfloat16, which then need no buffers.
