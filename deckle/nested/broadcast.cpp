@@ -109,7 +109,7 @@ Lead leading(std::initializer_list<const NestedTensor*> operands) {
   const bool alike = std::all_of(operands.begin(), operands.end(), [&](const NestedTensor* operand) {
     return operand->values().dim() == 0 || operand->ragged() == most->ragged() || operand->components() != most->components();
   });
-  if (alike) return *most;   // or refused by beside()
+  if (alike) return *most;   // or refused by broadcast_to()
   std::vector<Ragged> from;  // by ragged dim: the first operand that has more than one position in it
   for (int dim = 0; dim < most->ragged_dims(); ++dim) {
     const auto many = std::find_if(operands.begin(), operands.end(), [&](const NestedTensor* operand) {
@@ -131,7 +131,7 @@ Lead leading(std::initializer_list<const NestedTensor*> operands) {
   return {*most, together == most->ragged() ? most->ragged() : together};
 }
 
-RepeatedRows beside(const NestedTensor& other, const Lead& lead) {
+RepeatedRows broadcast_to(const NestedTensor& other, const Lead& lead) {
   RepeatedRows rows = other.values();
   if (rows.values.dim() == 0) return rows;  // one number
   if (!(other.ragged() == lead.ragged())) {
@@ -142,7 +142,7 @@ RepeatedRows beside(const NestedTensor& other, const Lead& lead) {
   return rows;
 }
 
-RepeatedRows beside(const Tensor& other, const Lead& lead) {
+RepeatedRows broadcast_to(const Tensor& other, const Lead& lead) {
   if (!lead.ragged().defined()) return other;
   if (other.dim() < lead.dim()) {
     if (other.dim() < lead.values_dims()) return other;

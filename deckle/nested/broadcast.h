@@ -35,10 +35,10 @@ class Lead {
 Lead leading(std::initializer_list<const NestedTensor*> operands);
 
 /// The values of `other` beside the rows of `lead`, repeated where it is broadcast. Throws naming both shapes.
-RepeatedRows beside(const NestedTensor& other, const Lead& lead);
+RepeatedRows broadcast_to(const NestedTensor& other, const Lead& lead);
 
 /// The same of a dense operand: one of regular dims ([D], scalars) as it is; one of as many dims as `lead`, [B, 1, .., D] with
 /// size 1 in the ragged dims, repeated along the rows of each component.
-RepeatedRows beside(const Tensor& other, const Lead& lead);
+RepeatedRows broadcast_to(const Tensor& other, const Lead& lead);
 
 }  // namespace deckle::nested

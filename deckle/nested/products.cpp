@@ -190,7 +190,7 @@ NestedTensor matmul(const NestedTensor& self, const Tensor& other, const MatmulO
     if (!regular_matrices(self))
       return product(matrices_of(self, options.transpose_self), matrices_of(other, self.components(), options.transpose_other));
     require_no_transpose(self, options);
-    return {matmul(self.values(), launch::written_out(nested::beside(other, self))), self.ragged()};
+    return {matmul(self.values(), launch::written_out(nested::broadcast_to(other, self))), self.ragged()};
   });
 }
 
@@ -199,7 +199,7 @@ NestedTensor matmul(const Tensor& self, const NestedTensor& other, const MatmulO
     if (!regular_matrices(other))
       return product(matrices_of(self, other.components(), options.transpose_self), matrices_of(other, options.transpose_other));
     require_no_transpose(other, options);
-    return {matmul(launch::written_out(nested::beside(self, other)), other.values()), other.ragged()};
+    return {matmul(launch::written_out(nested::broadcast_to(self, other)), other.values()), other.ragged()};
   });
 }
 

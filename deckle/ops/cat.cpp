@@ -7,13 +7,13 @@
 #include "deckle/autograd/support.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
-#include "deckle/ops/beside.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
 #include "deckle/ops/launch.h"
 #include "deckle/ops/promotion.h"
 #include "deckle/ops/shapes.h"
+#include "deckle/ops/sliced_allocation.h"
 
 namespace deckle {
 
@@ -39,7 +39,7 @@ Tensor composite::joined_slices(TensorList tensors, int64_t dim) {
   check(!tensors.empty(), "the list is empty (expected at least one tensor)");
   const Tensor& first = tensors[0];
   dim = launch::wrap_dim(dim, first.dim() + 1);
-  const std::optional<Dims> whole = launch::whole_of(tensors, dim);
+  const std::optional<Dims> whole = launch::joined_sizes(tensors, dim);
   const bool recorded = std::any_of(tensors.begin(), tensors.end(), [](const Tensor& each) { return autograd::active(each); });
   return whole && !recorded ? alias(first, *whole, contiguous_strides(*whole), first.offset()) : deckle::stack(tensors, dim);
 }

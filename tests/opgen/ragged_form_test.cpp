@@ -35,7 +35,7 @@ TEST(RaggedForm, ReadsOpsAndWordsOverDimAsOverTheRows) {
   doc: The largest distance from the mean over dim.
   composite: >
     let means = average(sum(self, dim, keepdim), self, dim)
-    in amax(pow(beside(means, self, dim) - mean(self, dim, true), power), dim, keepdim)
+    in amax(pow(broadcast_back(means, self, dim) - mean(self, dim, true), power), dim, keepdim)
   nested: {segment: true}
   samples: [{self: [3, 4], dim: [1]}]
 )";

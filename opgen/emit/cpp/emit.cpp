@@ -200,8 +200,8 @@ std::string source_file(const Stem& stem, const std::vector<EmittedOp>& ops, con
       if (!given.shapes.empty() && body.find(space + "::shapes::") != std::string::npos) headers.insert(given.shapes);
     }
   }
-  if (body.find("launch::CommonOrder") != std::string::npos) headers.insert("deckle/ops/common_order.h");
-  if (body.find("launch::Beside") != std::string::npos) headers.insert("deckle/ops/beside.h");
+  if (body.find("launch::MemoryOrder") != std::string::npos) headers.insert("deckle/ops/memory_order.h");
+  if (body.find("launch::SlicedAllocation") != std::string::npos) headers.insert("deckle/ops/sliced_allocation.h");
   for (const std::string& header : headers) text += "#include \"" + header + "\"\n";
   text += "#include \"deckle/ops/launch.h\"\n";
   if (shapes) text += "#include \"deckle/ops/shapes.h\"\n";

@@ -97,7 +97,7 @@ class KernelLaunch {
       for (const Argument* argument : real_inputs())
         body += fmt::format("launch::{}({}, {});\n", required->second, argument->name, quote(argument->label()));
     }
-    body += print_checks(op_, place_) + in_common_order() + device() + allocations();
+    body += print_checks(op_, place_) + in_memory_order() + device() + allocations();
     std::vector<std::string> values = {"Context{device}"};
     for (const Parameter& parameter : op_.schema.parameters())
       values.push_back(in_view(parameter, [&](size_t i) { return kernel_argument(i); }));
@@ -148,7 +148,7 @@ class KernelLaunch {
   }
 
   /// Operands that are all permuted in one way are taken as they lie.
-  std::string in_common_order() const {
+  std::string in_memory_order() const {
     if (op_.permuted.empty()) return "";
     std::vector<std::string> values, tensors;
     for (size_t i = 0; i < arguments().size(); ++i) {
@@ -156,9 +156,9 @@ class KernelLaunch {
       const std::string value = place_.reads.at({Symbol::What::argument, i});
       const bool named = std::find(op_.permuted.begin(), op_.permuted.end(), argument.name) != op_.permuted.end();
       if (named && argument.type.is_tensor()) tensors.push_back("&" + argument.name);
-      values.push_back(named || is_dim(argument) ? "order.laid(" + value + ")" : value);
+      values.push_back(named || is_dim(argument) ? "order.permuted(" + value + ")" : value);
     }
-    return fmt::format("if (const launch::CommonOrder order({{{}}}); order{})\n  return order.back(raw::{}({}));\n",
+    return fmt::format("if (const launch::MemoryOrder order({{{}}}); order{})\n  return order.restored(raw::{}({}));\n",
                        join(tensors), op_.permuted_slices ? " && !order.innermost(dim)" : "", op_.name(), join(values));
   }
 
@@ -212,13 +212,13 @@ class KernelLaunch {
     for (const Allocation& allocation : op_.allocations) {
       if (like_strided(allocation)) strided.push_back(print(allocation.like));
     }
-    if (strided.size() > 1) text += fmt::format("const launch::Beside beside({{{}}}, device);\n", join(strided));
+    if (strided.size() > 1) text += fmt::format("const launch::SlicedAllocation slices({{{}}}, device);\n", join(strided));
     for (size_t i = 0; i < op_.allocations.size(); ++i) {
       const Allocation& allocation = op_.allocations[i];
       const std::string like = allocation.like ? print(allocation.like) : "";
       if (allocation.wanted) {
         const std::string empty = strided.size() > 1 && like_strided(allocation)
-                                      ? fmt::format("beside.like({})", like)
+                                      ? fmt::format("slices.empty_like({})", like)
                                       : fmt::format("deckle::empty({0}.sizes(), {0}.dtype(), device)", like);
         text += fmt::format("const Tensor {} = {} ? {} : deckle::empty({{0}}, DType::float32, device);\n", op_.result_name(i),
                             wanted(allocation), empty);

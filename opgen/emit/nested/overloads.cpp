@@ -198,7 +198,7 @@ class Overloads {
   std::string on_values(const Argument& argument, bool on_rows) const {
     const bool beside = is_nested(argument) ? broadcasts() : pointwise() && argument.type.is_tensor();
     if (beside) {
-      const std::string rows = fmt::format("nested::beside({}, {})", argument.name, lead());
+      const std::string rows = fmt::format("nested::broadcast_to({}, {})", argument.name, lead());
       return on_rows ? rows : "launch::written_out(" + rows + ")";
     }
     const bool whole = op_.nested.kind == NestedRule::Kind::whole;

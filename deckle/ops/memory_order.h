@@ -8,20 +8,20 @@ namespace deckle::launch {
 
 /// The order of dims in which operands of an op lie that are all permuted in one way. The op then runs on them as they lie, with
 /// their dims in that order, and its result lies so too: no operand is copied.
-class CommonOrder {
+class MemoryOrder {
  public:
   /// None unless all are on the CPU and would be contiguous with their dims in one other order than the row-major one.
-  CommonOrder(std::initializer_list<const Tensor*> operands);
+  MemoryOrder(std::initializer_list<const Tensor*> operands);
 
   explicit operator bool() const { return !order_.empty(); }
   /// An operand, the number of a dim, and sizes, with the dims in this order; below autograd.
-  Tensor laid(const Tensor& operand) const;
-  int64_t laid(int64_t dim) const;
+  Tensor permuted(const Tensor& operand) const;
+  int64_t permuted(int64_t dim) const;
   /// Whether the dim is the last in this order: slices along it are then no runs of elements.
   bool innermost(int64_t dim) const { return dim == order_[order_.size() - 1]; }
-  Dims laid(IntSpan sizes) const;
+  Dims permuted(IntSpan sizes) const;
   /// A result, with its dims in their own order.
-  Tensor back(const Tensor& result) const;
+  Tensor restored(const Tensor& result) const;
 
  private:
   void find(const Tensor& first);

@@ -1,4 +1,4 @@
-#include "deckle/ops/common_order.h"
+#include "deckle/ops/memory_order.h"
 
 #include <algorithm>
 
@@ -7,13 +7,13 @@
 
 namespace deckle::launch {
 
-CommonOrder::CommonOrder(std::initializer_list<const Tensor*> operands) {
+MemoryOrder::MemoryOrder(std::initializer_list<const Tensor*> operands) {
   find(**operands.begin());
   if (!std::all_of(operands.begin(), operands.end(), [&](const Tensor* operand) { return fits(*operand); })) order_.clear();
 }
 
 /// By stride; dims of one element, whose strides say nothing, go first.
-void CommonOrder::find(const Tensor& first) {
+void MemoryOrder::find(const Tensor& first) {
   if (!first.defined() || !first.device().is_cpu() || first.numel() == 0 || !native::is_permuted(first)) return;
   for (int64_t dim = 0; dim < first.dim(); ++dim) order_.push_back(dim);
   const auto outside = [&](int64_t a, int64_t b) {
@@ -23,7 +23,7 @@ void CommonOrder::find(const Tensor& first) {
   std::stable_sort(order_.begin(), order_.end(), outside);
 }
 
-bool CommonOrder::fits(const Tensor& operand) const {
+bool MemoryOrder::fits(const Tensor& operand) const {
   if (order_.empty() || !operand.defined() || !operand.device().is_cpu() || operand.dim() != std::ssize(order_)) return false;
   int64_t reach = 1;
   for (size_t i = order_.size(); i-- > 0;) {
@@ -34,19 +34,19 @@ bool CommonOrder::fits(const Tensor& operand) const {
   return true;
 }
 
-Tensor CommonOrder::laid(const Tensor& operand) const {
-  return alias(operand, laid(operand.sizes()), laid(operand.strides()), operand.offset());
+Tensor MemoryOrder::permuted(const Tensor& operand) const {
+  return alias(operand, permuted(operand.sizes()), permuted(operand.strides()), operand.offset());
 }
 
-int64_t CommonOrder::laid(int64_t dim) const { return std::find(order_.begin(), order_.end(), dim) - order_.begin(); }
+int64_t MemoryOrder::permuted(int64_t dim) const { return std::find(order_.begin(), order_.end(), dim) - order_.begin(); }
 
-Dims CommonOrder::laid(IntSpan sizes) const {
+Dims MemoryOrder::permuted(IntSpan sizes) const {
   Dims result;
   for (const int64_t dim : order_) result.push_back(sizes[static_cast<size_t>(dim)]);
   return result;
 }
 
-Tensor CommonOrder::back(const Tensor& result) const {
+Tensor MemoryOrder::restored(const Tensor& result) const {
   Dims sizes(result.sizes()), strides(result.strides());
   for (size_t i = 0; i < order_.size(); ++i) {
     sizes[static_cast<size_t>(order_[i])] = result.sizes()[i];

@@ -1,4 +1,4 @@
-#include "deckle/ops/beside.h"
+#include "deckle/ops/sliced_allocation.h"
 
 #include <algorithm>
 #include <vector>
@@ -17,7 +17,7 @@ bool alike(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-std::optional<Dims> whole_of(TensorList slices, int64_t dim) {
+std::optional<Dims> joined_sizes(TensorList slices, int64_t dim) {
   const Tensor& first = slices[0];
   Dims sizes(first.sizes()), strides(first.strides());
   sizes.insert(sizes.begin() + dim, std::ssize(slices));
@@ -31,7 +31,7 @@ std::optional<Dims> whole_of(TensorList slices, int64_t dim) {
   return sizes;
 }
 
-Beside::Beside(std::initializer_list<Tensor> operands, Device device) : device_(device) {
+SlicedAllocation::SlicedAllocation(std::initializer_list<Tensor> operands, Device device) : device_(device) {
   if (!device.is_cuda() || operands.size() == 0) return;
   const Tensor& some = *operands.begin();
   if (!some.defined() || some.dim() < 2 || some.numel() == 0) return;
@@ -40,13 +40,13 @@ Beside::Beside(std::initializer_list<Tensor> operands, Device device) : device_(
                [&](const Tensor& operand) { return alike(some, operand); });
   std::sort(slices.begin(), slices.end(), [](const Tensor& a, const Tensor& b) { return a.offset() < b.offset(); });
   if (slices.size() < 2) return;
-  const std::optional<Dims> sizes = whole_of(slices, 1);
+  const std::optional<Dims> sizes = joined_sizes(slices, 1);
   if (!sizes) return;
   first_ = slices[0];
   whole_ = deckle::empty(*sizes, some.dtype(), device);
 }
 
-Tensor Beside::like(const Tensor& operand) const {
+Tensor SlicedAllocation::empty_like(const Tensor& operand) const {
   if (!whole_.defined() || !alike(first_, operand)) return deckle::empty(operand.sizes(), operand.dtype(), device_);
   return alias(whole_, operand.sizes(), operand.strides(), operand.offset() - first_.offset());
 }
