@@ -15,27 +15,19 @@
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
+#include "deckle/kernels/cpu/foreach/run_lists.h"
 #include "deckle/kernels/cpu/reduce/values.h"
 #include "deckle/kernels/cpu/simd/convert.h"
 
 namespace deckle::kernels::cpu {
 namespace {
 
-constexpr int64_t kRun = 1 << 14;
-
-struct Run {
-  size_t tensor;
-  int64_t begin, count;
-};
+using lists::Run;
 
 /// of(run) of all runs of the tensors, in parallel, then take(tensor, its value) in ascending order.
 template <typename A, typename Of, typename Take>
 void reduce_runs(std::span<const View> tensors, Of of, Take take) {
-  std::vector<Run> runs;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const int64_t count = tensors[i].numel();
-    for (int64_t begin = 0; begin < count; begin += kRun) runs.push_back({i, begin, std::min(kRun, count - begin)});
-  }
+  const std::vector<Run> runs = lists::runs_of(tensors);
   Scratch scratch;
   A* const partial = scratch.take<A>(std::ssize(runs));
   parallel_for(std::ssize(runs), 1, [&](int64_t first, int64_t last) {

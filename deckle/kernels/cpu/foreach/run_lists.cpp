@@ -10,23 +10,7 @@
 namespace deckle::kernels::cpu::lists {
 namespace {
 
-constexpr int64_t kRun = 1 << 14;
 constexpr int64_t kHalvesAtOnce = 1024;  // widened at a time, in L1
-
-struct Run {
-  size_t tensor;
-  int64_t begin;
-  int64_t count;
-};
-
-std::vector<Run> runs_of(std::span<const View> tensors) {
-  std::vector<Run> runs;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const int64_t count = tensors[i].numel();
-    for (int64_t begin = 0; begin < count; begin += kRun) runs.push_back({i, begin, std::min(kRun, count - begin)});
-  }
-  return runs;
-}
 
 template <typename T>
 void run_dense(RunStep<T> step, std::span<const std::span<const View>> lists, const Run& run, const double* numbers) {
@@ -50,6 +34,15 @@ void run_halves(const ListStep& step, std::span<const std::span<const View>> lis
 }
 
 }  // namespace
+
+std::vector<Run> runs_of(std::span<const View> tensors) {
+  std::vector<Run> runs;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const int64_t count = tensors[i].numel();
+    for (int64_t begin = 0; begin < count; begin += kRun) runs.push_back({i, begin, std::min(kRun, count - begin)});
+  }
+  return runs;
+}
 
 void run_lists(const ListStep& step, std::span<const std::span<const View>> lists, const double* numbers) {
   check(!lists.empty() && lists.size() <= static_cast<size_t>(kMaxLists), "{1} lists (expected 1 to {0})", kMaxLists,

@@ -2,12 +2,22 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "deckle/kernels/args/view.h"
 
 namespace deckle::kernels::cpu::lists {
 
 inline constexpr int kMaxLists = 4;
+inline constexpr int64_t kRun = 1 << 14;
+
+/// Elements of a tensor of a list, kRun or fewer.
+struct Run {
+  size_t tensor;
+  int64_t begin, count;
+};
+
+std::vector<Run> runs_of(std::span<const View> tensors);
 
 /// Works on `count` elements of every operand; the first ones are written as well as read.
 template <typename T>

@@ -8,12 +8,11 @@
 #include <cstring>
 #include <optional>
 #include <span>
-#include <string>
 
-#include "deckle/base/error.h"
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
+#include "deckle/kernels/cpu/loss/class_targets.h"
 #include "deckle/kernels/cpu/simd/compensated_sum.h"
 #include "deckle/kernels/cpu/simd/row_buffer.h"
 
@@ -27,14 +26,6 @@ constexpr int64_t kBytesGrain = 262144;  // of zeros
 template <typename Body>
 void visit_targets(const View& target, Body body) {
   target.dtype == DType::int64 ? body(target.ptr<const int64_t>()) : body(target.ptr<const int32_t>());
-}
-
-/// Throws for a class that does not exist.
-void check_class(int64_t target, int64_t row, int64_t classes) {
-  if (target >= 0 && target < classes) [[likely]]
-    return;
-  throw Error("target " + std::to_string(target) + " in row " + std::to_string(row) + " is no class (expected 0.." +
-              std::to_string(classes - 1) + " or ignore_index)");
 }
 
 /// Blocks of eight terms in each of sixteen sums, which are joined in halves: twelve additions deep. Blocks are compensated.

@@ -20,12 +20,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
-#include "deckle/base/error.h"
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
+#include "deckle/kernels/cpu/loss/class_targets.h"
 #include "deckle/kernels/cpu/simd/math_exp.h"
 #include "deckle/kernels/cpu/simd/math_log.h"
 #include "deckle/kernels/cpu/simd/row_buffer.h"
@@ -153,10 +152,7 @@ struct Targets {
   /// Throws for a class that does not exist.
   int64_t at(int64_t row) const {
     const int64_t target = view.dtype == DType::int64 ? view.ptr<int64_t>()[row] : view.ptr<int32_t>()[row];
-    if (target != ignore_index && (target < 0 || target >= classes)) {
-      throw Error("target " + std::to_string(target) + " in row " + std::to_string(row) + " is no class (expected 0.." +
-                  std::to_string(classes - 1) + " or ignore_index)");
-    }
+    if (target != ignore_index) check_class(target, row, classes);
     return target;
   }
   bool counts(int64_t target) const { return target != ignore_index; }

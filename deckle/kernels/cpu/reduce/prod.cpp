@@ -30,14 +30,6 @@ constexpr double kLeast = 0x1p-31, kMost = 0x1p31;                // 32 of these
 constexpr double kLeastOfFour = 0x1p-123, kMostOfFour = 0x1p123;  // and eight of these with one of those
 constexpr int64_t kVectors = 4;
 
-template <typename T>
-HWY_INLINE hn::Vec<hn::ScalableTag<double>> load_wide(hn::ScalableTag<double> d, const T* x) {
-  if constexpr (std::is_same_v<T, double>)
-    return hn::LoadU(d, x);
-  else
-    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, hn::ScalableTag<double>>(), x));
-}
-
 /// The least and the largest size among numbers; a NaN may be passed over, but then is in their product.
 class Sizes {
   using D = hn::ScalableTag<double>;

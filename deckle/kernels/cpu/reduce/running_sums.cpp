@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "deckle/kernels/cpu/reduce/running_sums.h"
+#include "deckle/kernels/cpu/simd/rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
@@ -130,11 +131,8 @@ void running_squares(int64_t row, int64_t length, const reduce::RowsOf<const T>&
     HWY_UNROLL(8)
     for (int64_t k = 0; k < kSide; ++k) {
       V& value = square[kReverse ? kSide - 1 - k : k];
-      const auto next = hn::Add(sum, value), added = hn::Sub(next, sum);
-      const auto lost = hn::Add(hn::Sub(sum, hn::Sub(next, added)), hn::Sub(value, added));
-      error = hn::Add(error, hn::IfThenElseZero(hn::Eq(lost, lost), lost));
-      sum = next;
-      value = hn::Add(next, error);
+      add_compensated(value, sum, error);
+      value = hn::Add(sum, error);
     }
   };
   const int64_t whole = length / kSide * kSide, rest = length - whole;
@@ -207,13 +205,11 @@ void columns(int64_t count, const T* x, double* sums, double* errors, T* y) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
   for (; c + lanes <= count; c += lanes) {
-    const auto sum = hn::LoadU(d, sums + c), value = widen(d, hn::LoadU(part, x + c));
-    const auto next = hn::Add(sum, value), added = hn::Sub(next, sum);
-    const auto lost = hn::Add(hn::Sub(sum, hn::Sub(next, added)), hn::Sub(value, added));
-    const auto error = hn::Add(hn::LoadU(d, errors + c), hn::IfThenElseZero(hn::Eq(lost, lost), lost));
-    hn::StoreU(next, d, sums + c);
+    auto sum = hn::LoadU(d, sums + c), error = hn::LoadU(d, errors + c);
+    add_compensated(load_wide(d, x + c), sum, error);
+    hn::StoreU(sum, d, sums + c);
     hn::StoreU(error, d, errors + c);
-    hn::StoreU(narrow(part, hn::Add(next, error)), part, y + c);
+    hn::StoreU(narrow(part, hn::Add(sum, error)), part, y + c);
   }
   for (; c < count; ++c) {
     const double value = static_cast<double>(x[c]), next = sums[c] + value;

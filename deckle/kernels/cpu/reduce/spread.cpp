@@ -58,14 +58,6 @@ Squares checked_squares(double sum, int64_t n, const At& at) {
   return exact;
 }
 
-template <typename T>
-HWY_INLINE hn::Vec<hn::ScalableTag<double>> load_wide(hn::ScalableTag<double> d, const T* x) {
-  if constexpr (std::is_same_v<T, double>)
-    return hn::LoadU(d, x);
-  else
-    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, hn::ScalableTag<double>>(), x));
-}
-
 /// The plain sum of squares in double, by blocks in four chains.
 template <typename T>
 double plain_squares(int64_t n, const T* x) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/view.h"

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "deckle/base/half.h"
 #include "deckle/kernels/cpu/simd/compensated_sum.h"
@@ -72,6 +73,15 @@ struct TailPart {
   }
 };
 
+/// Elements of float or double, in double.
+template <typename T>
+HWY_INLINE hn::Vec<hn::ScalableTag<double>> load_wide(hn::ScalableTag<double> d, const T* x) {
+  if constexpr (std::is_same_v<T, double>)
+    return hn::LoadU(d, x);
+  else
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, hn::ScalableTag<double>>(), x));
+}
+
 /// body(part, i) for i = 0, lanes, 2 lanes, ...: a pointwise loop over n elements.
 template <class D, class Body>
 HWY_INLINE void map_run(D d, int64_t n, Body body) {
@@ -110,6 +120,14 @@ HWY_INLINE double sum_run(D d, int64_t n, Body body) {
   return total.total();
 }
 
+/// sum += value, and `error` by what that lost, unless it is NaN: the sum is infinite.
+template <class V>
+HWY_INLINE void add_compensated(V value, V& sum, V& error) {
+  V lost;
+  sum = two_sum(sum, value, lost);
+  error = hn::Add(error, hn::IfThenElseZero(hn::Eq(lost, lost), lost));
+}
+
 /// totals[c] += values[c].
 HWY_INLINE void add_compensated(int64_t n, const double* values, CompensatedSum* totals) {
   const hn::ScalableTag<double> d;
@@ -118,10 +136,8 @@ HWY_INLINE void add_compensated(int64_t n, const double* values, CompensatedSum*
   for (; i + lanes <= n; i += lanes) {
     hn::Vec<decltype(d)> sum, error;
     hn::LoadInterleaved2(d, &totals[i].sum, sum, error);
-    const auto value = hn::LoadU(d, values + i), next = hn::Add(sum, value), added = hn::Sub(next, sum);
-    const auto lost = hn::Add(hn::Sub(sum, hn::Sub(next, added)), hn::Sub(value, added));  // Knuth's two-sum: exact
-    error = hn::Add(error, hn::IfThenElseZero(hn::Eq(lost, lost), lost));                  // NaN if the sum is infinite: dropped
-    hn::StoreInterleaved2(next, error, d, &totals[i].sum);
+    add_compensated(hn::LoadU(d, values + i), sum, error);
+    hn::StoreInterleaved2(sum, error, d, &totals[i].sum);
   }
   for (; i < n; ++i) totals[i].add(values[i]);
 }
