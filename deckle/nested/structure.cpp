@@ -15,6 +15,7 @@
 #include "deckle/nested/kept_rows.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
+#include "deckle/ops/shape_tools.h"
 
 namespace deckle {
 namespace {
@@ -40,9 +41,6 @@ void append_range(std::vector<int64_t>& positions, int64_t start, int64_t end, i
   const int64_t count = (end - start - 1) / step + 1;  // not while (start < end): start + step may overflow
   for (int64_t i = 0; i < count; ++i) positions.push_back(start + i * step);
 }
-
-/// A bound as in Python: counted from the end if negative, at most `length`.
-int64_t bound(int64_t value, int64_t length) { return std::clamp<int64_t>(value < 0 ? value + length : value, 0, length); }
 
 // The rows of a part of each component. Where one number serves all components they are kept (kept_rows).
 
@@ -79,9 +77,9 @@ Rows sliced(const NestedTensor& self, int64_t dim, int64_t step,
             const std::function<std::pair<int64_t, int64_t>(int64_t)>& bounds) {
   check(step >= 1, Argument{"step"}, "is {} (expected 1 or more)", step);
   return rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
-    const int64_t length = self.ragged()->size(b, ragged_dim(dim));
     const auto [start, end] = bounds(b);
-    append_range(positions, bound(start, length), bound(end, length), step);
+    const SliceBounds range = slice_bounds(self.ragged()->size(b, ragged_dim(dim)), start, end, step);
+    append_range(positions, range.start, range.end, step);
   });
 }
 
@@ -192,11 +190,10 @@ NestedTensor select(const NestedTensor& self, int64_t dim, int64_t index) {
 
 NestedTensor slice(const NestedTensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
   dim = nested::wrap_dim(dim, self);
-  check(step >= 1, Argument{"step"}, "is {} (expected 1 or more)", step);
   if (dim == 0) {
-    const int64_t first = bound(start, self.components()), last = std::max(first, bound(end, self.components()));
-    if (step == 1) return component_range(self, first, last);
-    return range_of_components(self, first, last, step);
+    const SliceBounds range = slice_bounds(self.components(), start, end, step);
+    if (step == 1) return component_range(self, range.start, range.end);
+    return range_of_components(self, range.start, range.end, step);
   }
   if (!self.is_ragged(dim)) return {slice(self.values(), nested::values_dim(dim, self), start, end, step), self.ragged()};
   return take(self, kept_rows(self.ragged(), "slice", {dim, start, end, step},

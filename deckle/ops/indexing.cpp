@@ -74,10 +74,7 @@ Selection selection_of(const Tensor& self, Indices indices) {
       view = deckle::select(view, dim(), *position);
     } else if (const auto* const range = std::get_if<Slice>(&value)) {
       check(range->step > 0, "step {} of a slice (expected 1 or more; flip reverses)", range->step);
-      const int64_t size = view.size(dim());
-      const auto bound = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
-      const int64_t start = bound(range->start.value_or(0)), end = bound(range->end.value_or(size));
-      view = deckle::slice(view, dim(), start, std::max(start, end), range->step);
+      view = deckle::slice(view, dim(), range->start.value_or(0), range->end.value_or(view.size(dim())), range->step);
       positions.emplace_back();
     } else if (std::holds_alternative<Ellipsis>(value)) {
       positions.resize(positions.size() + static_cast<size_t>(self.dim() - taken));

@@ -1,5 +1,7 @@
 #include "deckle/ops/shape_tools.h"
 
+#include <algorithm>
+
 #include "deckle/base/check.h"
 
 namespace deckle {
@@ -47,6 +49,13 @@ std::optional<Dims> view_strides(const Tensor& self, IntSpan sizes) {
     run = taken = 1;
   }
   return wanted < 0 ? std::optional(strides) : std::nullopt;
+}
+
+SliceBounds slice_bounds(int64_t size, int64_t start, int64_t end, int64_t step) {
+  check(step > 0, Argument{"step"}, "is {} (expected 1 or more)", step);
+  start = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size);
+  end = std::clamp<int64_t>(end < 0 ? end + size : end, start, size);
+  return {start, end, start < end ? (end - start - 1) / step + 1 : 0};
 }
 
 }  // namespace deckle

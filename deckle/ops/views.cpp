@@ -1,6 +1,6 @@
 // Views below autograd: other sizes, strides and offsets on the same storage.
 
-#include <algorithm>
+#include <utility>
 
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
@@ -23,19 +23,6 @@ int64_t wrap_index(int64_t index, int64_t dim, IntSpan sizes) {
         sizes, Range{-size, size - 1});
   return index < 0 ? index + size : index;
 }
-
-/// A slice's bounds as Python reads them: [start, start + count * step).
-struct Range {
-  int64_t start;
-  int64_t count;
-
-  Range(int64_t size, int64_t start_, int64_t end, int64_t step) {
-    check(step > 0, Argument{"step"}, "is {} (expected 1 or more)", step);
-    start = std::clamp<int64_t>(start_ < 0 ? start_ + size : start_, 0, size);
-    end = std::clamp<int64_t>(end < 0 ? end + size : end, start, size);
-    count = start < end ? (end - start - 1) / step + 1 : 0;
-  }
-};
 
 }  // namespace
 
@@ -104,7 +91,7 @@ Tensor select(const Tensor& self, int64_t dim, int64_t index) {
 Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
   check(self.dim() > 0, Argument{"self"}, "has no dims (expected one to slice)");
   dim = wrap_dim(dim, self.sizes());
-  const Range range(self.size(dim), start, end, step);
+  const SliceBounds range = slice_bounds(self.size(dim), start, end, step);
   Dims sizes(self.sizes()), strides(self.strides());
   sizes[static_cast<size_t>(dim)] = range.count;
   const bool any = range.count > 0 && self.numel() > 0;  // of none, or of one element, any stride will do; steps may be huge
