@@ -91,6 +91,30 @@ TEST(NestedWindows, ShapesAreMadeOncePerRaggedShape) {
   }
 }
 
+TEST(NestedInterpolate1d, ElementsBesideInfiniteAndLargeOnesStayNumbers) {
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const double large = dtype == DType::float32 ? 3e38 : 1.7e308;
+    const Tensor x = tensor({INFINITY, 1.0, -large, large}).to(dtype);
+    const auto at = [&](const Tensor& values, const std::vector<int64_t>& lengths, double scale) {
+      return interpolate1d(NestedTensor::from_lengths(reshape(values, {values.size(0), 1}), lengths), scale,
+                           Interpolation::linear);
+    };
+    const std::vector<double> y = at(x, {2, 2}, 2).values().to_vector();
+    for (const int64_t i : {0, 1, 2}) EXPECT_EQ(y[static_cast<size_t>(i)], INFINITY) << i;
+    EXPECT_EQ(y[3], 1);
+    EXPECT_NEAR(y[5] / large, -0.5, 1e-6);
+    EXPECT_NEAR(y[6] / large, 0.5, 1e-6);
+    const Tensor same = full({7}, 0.1).to(dtype);
+    for (const double value : at(same, {7}, 1.7).values().to_vector()) EXPECT_EQ(value, same.to_vector()[0]);
+  }
+  // Places of scale 1 / 3 are the rows 3 i + 1, but for roundings: what stands before these has no part in them.
+  const int64_t rows = 30;
+  const Tensor x = zeros({rows, 1}).to(DType::float32);
+  for (int64_t i = 0; i < rows; i += 3) x[i] = INFINITY;
+  const NestedTensor y = interpolate1d(NestedTensor::from_lengths(x, {rows}), 1.0 / 3, Interpolation::linear);
+  for (const double value : y.values().to_vector()) EXPECT_EQ(value, 0);
+}
+
 TEST(NestedConv1d, AStrideLongerThanASequenceCostsNothing) {
   constexpr int64_t kStride = int64_t{1} << 40;  // of as many residues few have rows
   const NestedTensor x = random_nested({3, 0, 6}, {4});

@@ -46,10 +46,12 @@ namespace {
 template <typename T>
 void between(int64_t n, const T* before, const T* after, T share, T* result) {
   const hn::ScalableTag<T> d;
-  const auto weight = hn::Set(d, share);
+  const auto weight = hn::Set(d, share), rest = hn::Set(d, 1 - share);
   map_run(d, n, [&](auto part, int64_t c) HWY_ATTR {
-    const auto x = part.load(before + c);
-    part.store(hn::MulAdd(hn::Sub(part.load(after + c), x), weight, x), result + c);
+    const auto x = part.load(before + c), y = part.load(after + c), difference = hn::Sub(y, x);
+    const auto from_x = hn::MulAdd(difference, weight, x), of_both = hn::MulAdd(y, weight, hn::Mul(x, rest));
+    // The first leaves x as it is where y is the same; of an infinite element, or a difference beyond T, it is NaN or infinite.
+    part.store(hn::IfThenElse(hn::IsFinite(difference), from_x, of_both), result + c);
   });
 }
 
@@ -70,16 +72,18 @@ namespace {
 constexpr int64_t kMostSums = 1 << 17;  // of a block of columns, unless the sequence is long
 constexpr int64_t kFewestColumns = 16;  // still whole cache lines for long sequences
 
+template <typename T>
 struct Place {
   int64_t before, after;  // rows of the sequence
-  double share;           // weight of the row after
+  T share;                // weight of the row after, less than 1
 
   Place(int64_t i, double scale, bool nearest, int64_t length) {
     const auto index = static_cast<double>(i), last = static_cast<double>(length - 1);
     const double exact = std::clamp(nearest ? std::floor(index / scale) : (index + 0.5) / scale - 0.5, 0.0, last);
     before = static_cast<int64_t>(exact);
     after = std::min(before + 1, length - 1);
-    share = exact - static_cast<double>(before);
+    share = static_cast<T>(exact - static_cast<double>(before));
+    if (share == 1) before = after, share = 0;  // rounded: an infinite row before has no part in it
   }
 };
 
@@ -95,7 +99,7 @@ void segment_resample(const Context&, const View& values, const RaggedView& ragg
       const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
       T row[segment::kColumns], next[segment::kColumns], between[segment::kColumns];
       for (int64_t at = resampled.offsets[b]; at < resampled.offsets[b + 1]; ++at) {
-        const Place place(at - resampled.offsets[b], scale, nearest, length);
+        const Place<T> place(at - resampled.offsets[b], scale, nearest, length);
         const T* const x = segment::read_row(values, inner, begin + place.before, first, columns, row);
         if (place.share == 0) {
           segment::write_row(result, inner, at, first, columns, x);
@@ -104,7 +108,7 @@ void segment_resample(const Context&, const View& values, const RaggedView& ragg
         const T* const y = segment::read_row(values, inner, begin + place.after, first, columns, next);
         const bool direct = result.dtype == dtype_of<T>;
         T* const to = direct ? result.ptr<T>() + at * inner + first : between;
-        rows.between(columns, x, y, static_cast<T>(place.share), to);
+        rows.between(columns, x, y, place.share, to);
         if (!direct) segment::write_row(result, inner, at, first, columns, between);
       }
     });
@@ -126,9 +130,9 @@ void segment_resample_backward(const Context&, const View& gradient, const Ragge
         const int64_t count = std::min(step, first + columns - column);
         std::fill_n(sums, length * count, T{0});
         for (int64_t at = resampled.offsets[b]; at < resampled.offsets[b + 1]; ++at) {
-          const Place place(at - resampled.offsets[b], scale, nearest, length);
+          const Place<T> place(at - resampled.offsets[b], scale, nearest, length);
           const T* const g = segment::read_row(gradient, inner, at, column, count, buffer);
-          const T share = static_cast<T>(place.share);
+          const T share = place.share;
           T* const before = sums + place.before * count;
           T* const after = sums + place.after * count;
           for (int64_t c = 0; c < count; ++c) before[c] += g[c] * (1 - share);

@@ -97,15 +97,20 @@ struct Resample {
   double scale;
   bool nearest;
 
+  template <typename T>
   struct Place {
     int64_t before, after;
-    double share;  // weight of the row after
+    T share;  // weight of the row after, less than 1
   };
-  __device__ Place place(int64_t i, int64_t length) const {
+  template <typename T>
+  __device__ Place<T> place(int64_t i, int64_t length) const {
     const double index = static_cast<double>(i), last = static_cast<double>(length - 1);
     const double exact = fmin(fmax(nearest ? ::floor(index / scale) : (index + 0.5) / scale - 0.5, 0.0), last);
     const auto before = static_cast<int64_t>(exact);
-    return {before, min(before + 1, length - 1), exact - static_cast<double>(before)};
+    const int64_t after = min(before + 1, length - 1);
+    const T share = static_cast<T>(exact - static_cast<double>(before));
+    if (share == 1) return {after, after, 0};  // rounded: an infinite row before has no part in it
+    return {before, after, share};
   }
 };
 
@@ -114,10 +119,13 @@ __global__ void __launch_bounds__(256) resample(Resample r, Values x, Values y, 
   const int64_t e = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
   if (e >= count) return;
   const int64_t at = e / x.inner, column = e - at * x.inner, b = r.places.component(at), first = r.rows.offsets[b];
-  const Resample::Place place = r.place(at - r.places.offsets[b], r.rows.offsets[b + 1] - first);
+  const Resample::Place<T> place = r.place<T>(at - r.places.offsets[b], r.rows.offsets[b + 1] - first);
   const T from = x.get<T>(first + place.before, column);
   const T to = place.share == 0 ? from : x.get<T>(first + place.after, column);
-  y.put(place.share == 0 ? from : from + (to - from) * static_cast<T>(place.share), at, column);
+  const T difference = to - from;
+  // Of an infinite element, or a difference beyond T, the sum of both.
+  const T between = ::isfinite(difference) ? from + difference * place.share : from * (1 - place.share) + to * place.share;
+  y.put(place.share == 0 ? from : between, at, column);
 }
 
 /// Places ascend: those that read a row are neighbours, the first of which is searched for.
@@ -131,16 +139,16 @@ __global__ void __launch_bounds__(256) resample_backward(Resample r, Values g, V
   int64_t low = 0, high = places;
   while (low < high) {
     const int64_t middle = (low + high) / 2;
-    if (r.place(middle, length).before < row - 1)
+    if (r.place<T>(middle, length).before < row - 1)
       low = middle + 1;
     else
       high = middle;
   }
   T sum = 0;
   for (int64_t i = low; i < places; ++i) {
-    const Resample::Place place = r.place(i, length);
+    const Resample::Place<T> place = r.place<T>(i, length);
     if (place.before > row) break;
-    const T gradient = g.get<T>(first + i, column), share = static_cast<T>(place.share);
+    const T gradient = g.get<T>(first + i, column), share = place.share;
     if (place.before == row) sum += gradient * (1 - share);
     if (place.after == row && share != 0) sum += gradient * share;
   }
