@@ -9,7 +9,7 @@
 // number of threads. Row and chunk remainders are cut at multiples of 64: ragged batches bring a new row count at every step,
 // and this bounds the distinct shapes that oneDNN compiles (slowly) to 8 + 63 per dim. Products of many shapes
 // (multiply_each, where N, K or a stride differs) have no such bound: there float32 goes to OpenBLAS, and bfloat16 too,
-// widened.
+// widened. So the bits of one of several products may depend on whether the others are like it, as docs/nested.md says.
 
 #include "deckle/kernels/cpu/matmul/product.h"
 
@@ -233,12 +233,14 @@ void multiply_each(std::span<const Product> products) {
   };
   std::vector<Tile> tiles;
   double flops = 0;
+  const Product* first = nullptr;  // that has elements
   bool few_shapes = true;
   const auto count = static_cast<int64_t>(products.size());
   for (const Product& product : products) {
     const int64_t m = product.a.rows, n = product.b.cols, k = product.a.cols;
     if (m == 0 || n == 0) continue;
-    few_shapes = few_shapes && same_but_rows(product, products[0]);
+    if (first == nullptr) first = &product;
+    few_shapes = few_shapes && same_but_rows(product, *first);
     flops += 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
     const TileShape shape = tile_shape(m, n, k, count);
     for (const Piece& cols : cut(n, shape.cols)) {
@@ -246,7 +248,7 @@ void multiply_each(std::span<const Product> products) {
     }
   }
   if (tiles.empty()) return;
-  const Arithmetic arithmetic = Arithmetic::of(products[0].a.dtype, few_shapes);
+  const Arithmetic arithmetic = Arithmetic::of(first->a.dtype, few_shapes);
   const auto total = static_cast<int64_t>(tiles.size());
   const double mean = std::max(1.0, flops / static_cast<double>(total));
   parallel_for(total, std::max<int64_t>(1, static_cast<int64_t>(kMinRangeFlops / mean)), [&](int64_t begin, int64_t end) {

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/args/context.h"
 #include "tests/kernels/cpu/support/buffer.h"
@@ -118,6 +120,22 @@ TEST(GroupedMm, AnyNumberOfThreadsGivesTheSameBits) {
     EXPECT_EQ(values(z.view), first) << threads << " threads";
   }
   set_num_threads(before);
+}
+
+TEST(GroupedMm, BitsDoNotDependOnAnEmptyProductBeside) {
+  Problem alone{.transpose_a = false, .transpose_b = false}, beside = alone;
+  alone.add(40, 24, 72);
+  beside.add(0, 40, 56);
+  beside.add(40, 24, 72);
+  for (const DType dtype : {DType::bfloat16, DType::float32}) {
+    const Buffer x = alone.a.random(dtype), y = alone.b.random(dtype), all = beside.b.random(dtype);
+    const size_t width = static_cast<size_t>(item_size(dtype));
+    std::memcpy(static_cast<std::byte*>(all.view.data) + 40 * 56 * width, y.view.data, 24 * 72 * width);
+    const Buffer first = poisoned({40 * 24}, dtype), second = poisoned({40 * 24}, dtype);
+    alone.run(x, y, first);
+    beside.run(x, all, second);
+    EXPECT_EQ(std::memcmp(first.view.data, second.view.data, 40 * 24 * width), 0);
+  }
 }
 
 }  // namespace
