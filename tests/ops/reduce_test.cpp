@@ -67,6 +67,26 @@ TEST(Reductions, OfNothing) {
   EXPECT_EQ(amax(zeros({0, 2}), Ints{1}).numel(), 0);
 }
 
+TEST(Reductions, SumsThatLeaveFloatOnTheWayComeBack) {
+  const float large = 3e38f;
+  for (const int64_t n : {1, 3, 40, 600}) {  // of rows, and of each layout of columns
+    const Tensor x = reshape(tensor({large, large, -large, -large}), {4, 1}).expand({4, n}).contiguous();
+    for (const double value : sum(x, Ints{0}).to_vector()) EXPECT_EQ(value, 0) << n;
+    for (const double value : mean(x.slice(0, 0, 2), Ints{0}).to_vector()) EXPECT_EQ(value, large) << n;
+    const Tensor rows = x.t().contiguous();
+    for (const double value : sum(rows, Ints{1}).to_vector()) EXPECT_EQ(value, 0) << n;
+    for (const double value : mean(rows.slice(1, 0, 2), Ints{1}).to_vector()) EXPECT_EQ(value, large) << n;
+    EXPECT_EQ(mean(x.slice(0, 0, 2)).item(), large) << n;
+    EXPECT_EQ(mean(x.to(DType::bfloat16).slice(0, 0, 2)).item(), x.to(DType::bfloat16)[0][0].item()) << n;
+    EXPECT_EQ(sum(x.slice(0, 0, 2)).item(), INFINITY) << n;
+    const NestedTensor nested = NestedTensor::from_lengths(x, {2, 0, 2});
+    EXPECT_EQ(mean(nested, Ints{1}).values().to_vector()[0], large) << n;
+  }
+  const Tensor infinite = tensor({1.0f, INFINITY, 3.0f, -INFINITY});
+  EXPECT_EQ(sum(infinite.slice(0, 0, 3)).item(), INFINITY);
+  EXPECT_TRUE(std::isnan(sum(infinite).item()));
+}
+
 TEST(Reductions, EqualLargestElementsShareTheGradient) {
   const Tensor x = vector_of({1, 4, 2, 4}).requires_grad_();
   EXPECT_EQ(grad(amax(x), {x})[0].to_vector(), (Values{0, 0.5, 0, 0.5}));
@@ -86,6 +106,12 @@ TEST(Interpolation, OfElementsFarApartStaysBetweenThem) {
   EXPECT_EQ(quantile(tensor({-INFINITY, 1.0f, 2.0f}), 0.25).item(), -INFINITY);
   EXPECT_TRUE(std::isnan(quantile(tensor({-INFINITY, INFINITY}), 0.5).item()));
   EXPECT_EQ(quantile(tensor({-INFINITY, INFINITY}), 0).item(), -INFINITY);
+}
+
+TEST(Norms, OfGradientsWhoseSumLeavesFloat) {
+  const Tensor x = tensor({{0.0f, 1.0f}}), g = tensor({{3e38f, 3e38f}});
+  const Tensor dx = std::get<0>(layer_norm_backward(g, x, Tensor(), 1e-5));
+  for (const double value : dx.to_vector()) EXPECT_LE(std::abs(value), 1e33);
 }
 
 Tensor halves(const Values& values) { return to(vector_of(values), DType::float16); }

@@ -166,7 +166,8 @@ void backward_row(int64_t n, const T* g, const T* x, const T* weight, double eps
     square = hn::Mul(centred, centred);
     along = hn::Mul(weighted(part, i), centred);
   });
-  const bool in_wide = !std::isfinite(second.first) || !std::isfinite(second.second) || underflows<T>(second.first / count, eps);
+  const bool in_wide = !std::isfinite(first.second) || !std::isfinite(second.first) || !std::isfinite(second.second) ||
+                       underflows<T>(second.first / count, eps);
   const Statistics s = in_wide ? statistics<kCentred>(n, x, eps) : of_sums(n, mean, second.first, eps);
   const auto means = hn::Set(d, static_cast<T>(s.mean.rounded)), scales = hn::Set(d, static_cast<T>(s.scale)),
              units = hn::Set(d, static_cast<T>(s.unit)), missed = hn::Set(d, static_cast<T>(s.mean.rest * s.scale));
@@ -179,10 +180,13 @@ void backward_row(int64_t n, const T* g, const T* x, const T* weight, double eps
   };
   TwoSums sums{second.second * s.scale - first.second * s.mean.rest * s.scale, first.second};  // of g w xh and of g w
   if (in_wide) {
-    sums = sum_run_two(d, n, [&](auto part, int64_t i, auto& along, auto& plain) HWY_ATTR {
-      plain = weighted(part, i);
-      along = hn::Mul(plain, normal(part, i));
-    });
+    sums = {0, 0};
+    for (int64_t i = 0; i < n; ++i) {
+      const double along = static_cast<double>(g[i]) * (kWeighted ? static_cast<double>(weight[i]) : 1),
+                   centred = s.unit * static_cast<double>(x[i]) - s.mean.rounded - s.mean.rest;
+      sums.first += along * (centred * s.scale);
+      sums.second += along;
+    }
   }
   const auto alongs = hn::Set(d, static_cast<T>(sums.first / count)), offsets = hn::Set(d, static_cast<T>(sums.second / count));
   map_run(d, n, [&](auto part, int64_t i) HWY_ATTR {

@@ -3,6 +3,7 @@
 // Memory-bound: the limit is bytes / bandwidth. Summation follows simd/rows.h: blocks of a run, or of kDeep rows of columns, in
 // vectors of T, at most 22 additions deep; blocks are added in compensated double. However many terms, in whatever layout, the
 // error is thus below 11 epsilon of T of the sum of their magnitudes, and far smaller unless roundings of equal terms agree.
+// Where a block of floats leaves float, which their sum or mean need not, it is added again in double.
 // Instances: float, double, int64_t, and float of bfloat16 in memory.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/sum.cpp"
@@ -11,6 +12,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "deckle/kernels/args/context.h"
@@ -26,7 +29,28 @@ namespace {
 template <typename T, typename S = T>
 CompensatedSum row_sum(int64_t n, const S* x) {
   const hn::ScalableTag<T> d;
-  return {sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); }), 0};
+  const double sum = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return part.load(x + i); });
+  if (sizeof(T) == 8 || std::isfinite(sum)) return {sum, 0};
+  CompensatedSum wide;
+  for (int64_t i = 0; i < n; ++i) wide.add(static_cast<double>(x[i]));
+  return wide;
+}
+
+/// Replaces sums of columns that are not finite by those in double.
+template <typename S, typename T>
+HWY_INLINE void add_beyond(const reduce::Rows<S>& rows, int64_t columns, T* sums) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t c = 0; c < columns; c += lanes) {
+    const int64_t end = std::min(c + lanes, columns);
+    if (end - c == lanes && hn::AllTrue(d, hn::IsFinite(hn::LoadU(d, sums + c)))) continue;
+    for (int64_t k = c; k < end; ++k) {
+      if (std::isfinite(sums[k])) continue;
+      double sum = 0;
+      for (int64_t r = 0; r < rows.count; ++r) sum += static_cast<double>(rows.at(r)[k]);
+      sums[k] = static_cast<T>(sum);
+    }
+  }
 }
 
 /// wide = value, or += it.
@@ -88,6 +112,7 @@ void column_sums(const reduce::Rows<S>& rows, int64_t columns, CompensatedSum* r
       fold_columns(d, rows.part(r, std::min(reduce::kDeep, end - r)), columns, T{0}, add,
                    [&](auto part, int64_t c, auto value) HWY_ATTR { take_sums(part, value, r > begin, wide + c); });
     }
+    if constexpr (sizeof(T) == 4) add_beyond(rows.part(begin, end - begin), columns, wide);
     if (begin == 0 && all_nothing(columns, results))
       take_compensated(columns, wide, results);
     else
@@ -101,6 +126,7 @@ void few_sums(const reduce::Rows<S>& rows, int64_t columns, T* sums) {
   const hn::ScalableTag<T> d;
   const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
   fold_columns(d, rows, columns, T{0}, add, [&](auto part, int64_t c, auto value) HWY_ATTR { part.store(value, sums + c); });
+  if constexpr (sizeof(T) == 4) add_beyond(rows, columns, sums);
 }
 
 int64_t integer_row_sum(int64_t n, const int64_t* x) {
