@@ -17,8 +17,9 @@ AttentionMask make(Kind kind) {
 /// A limit beyond any sequence means none; clamped, so that additions to it cannot overflow.
 int64_t limit(int64_t keys) { return keys >> 32 == 0 ? keys : -1; }
 
-/// A dense private copy: a mask must not change between calls, nor between a call and its backward.
-Tensor own_copy(const Tensor& x) { return contiguous(x.clone()); }
+/// A dense private copy, on the host, which compiles it: a mask must not change between calls, nor between a call and its
+/// backward.
+Tensor own_copy(const Tensor& x) { return contiguous(x.device().is_cuda() ? x.to(Device{}) : x.clone()); }
 
 NestedTensor ragged_ids(const Tensor& ids) {
   call_as("masks::documents", [&] {

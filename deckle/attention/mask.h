@@ -13,8 +13,8 @@ namespace deckle {
 using Alignment = AttentionAlignment;
 
 /// Which keys a query may see: one of `masks` below, or several joined by `&&`, `||` and `!` (also written and, or, not).
-/// Immutable (tensors given are copied), cheap to copy. A plan compiles it to ranges of keys per query; tiles of scores that no
-/// query sees are never computed.
+/// Immutable (tensors given are copied to the host, which waits for a GPU's), cheap to copy. A plan compiles it to ranges of keys
+/// per query; tiles of scores that no query sees are never computed.
 class AttentionMask {
  public:
   struct Node;

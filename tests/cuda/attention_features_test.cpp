@@ -177,6 +177,22 @@ TEST(CudaAttentionFeatures, MasksOfRangesAndOfBytes) {
   }
 }
 
+// A mask is compiled on the host, wherever the tensors lie that it is made of.
+TEST(CudaAttentionFeatures, MasksOfTensorsOnTheGpu) {
+  NEEDS_GPU();
+  const Device gpu = Device::cuda();
+  const Tensor allowed = rand({1, 1, 30, 50}) > 0.4, documents = randint(0, 3, {2, 30}), of_keys = randint(0, 3, {2, 50});
+  const Tensor q = randn({2, 30, 4, 64}).to(gpu), k = randn({2, 50, 2, 64}).to(gpu);
+  const auto result = [&](const AttentionMask& mask) { return attention(q, k, k, {.mask = mask}); };
+  const Tensor wide = expand(allowed.to(gpu), {2, 4, 30, 50}), turned = allowed.transpose(2, 3).contiguous().to(gpu);
+  EXPECT_TRUE(equal(result(masks::boolean(allowed.to(gpu))), result(masks::boolean(allowed))));
+  EXPECT_TRUE(equal(result(masks::boolean(wide)), result(masks::boolean(allowed))));
+  EXPECT_TRUE(equal(result(masks::boolean(turned.transpose(2, 3))), result(masks::boolean(allowed))));
+  EXPECT_TRUE(equal(result(masks::documents(documents.to(gpu), of_keys.to(gpu))), result(masks::documents(documents, of_keys))));
+  EXPECT_TRUE(
+      equal(result(masks::boolean(allowed.to(gpu)) && masks::causal()), result(masks::boolean(allowed) && masks::causal())));
+}
+
 TEST(CudaAttentionFeatures, DropoutIsTheCpus) {
   NEEDS_CUDA_KERNELS();
   const auto set = [](AttentionOptions& o, const std::vector<Tensor>&) {
