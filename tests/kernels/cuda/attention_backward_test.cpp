@@ -177,6 +177,14 @@ TEST_P(AttentionBackward, Scales) {
   verify_backward(o);
 }
 
+TEST_P(AttentionBackward, TheSmallestScales) {
+  CaseOptions o = dense(1, 200, 200, kCausal);
+  if (o.element == AttentionElement::f16) return;  // which has no q and k of that size
+  o.magnitude = 1e17f;
+  o.scale = 1e-35f;
+  verify_backward(o);
+}
+
 TEST_P(AttentionBackward, MatchesForRandomProblems) {
   std::mt19937_64 random(seed() + 17);
   for (int i = 0; i < 12; ++i) verify_backward(random_options(base(), random), true);

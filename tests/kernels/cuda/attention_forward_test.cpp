@@ -69,6 +69,17 @@ TEST_P(AttentionForward, ServesGroupedHeadsStridesAndScales) {
   }
 }
 
+// Of large q and k by a scale near the least that float32 has: logits of a few units.
+TEST_P(AttentionForward, ServesTheSmallestScales) {
+  CaseOptions o = dense(2, 100, 333, kCausal);
+  if (o.element == AttentionElement::f16) return;  // which has no such q and k
+  o.magnitude = 1e17f;
+  for (const float scale : {1e-35f, -1e-35f}) {
+    o.scale = scale;
+    verify_forward(o);
+  }
+}
+
 TEST_P(AttentionForward, ServesRaggedBatchesWithEmptySequences) {
   const std::vector<int> lengths{0, 5, 300, 0, 64, 1, 0, 129, 17, 450, 0};
   for (const AttentionMask& mask : {kFull, kCausal, kCausalTopLeft, AttentionMask{50, 20, true}}) {

@@ -463,6 +463,22 @@ TEST(AttentionHost, TakesTheSharedMemoryThatThePlanIsTold) {
   EXPECT_EQ(attention::shared_memory_why_not(101376, 101376), "");
 }
 
+TEST(AttentionHost, TellsKernelsTheScaleAsItIs) {
+  const auto told = [](float scale) {
+    CudaAttentionProblem p = problem(64, 64).problem;
+    p.scale = scale;
+    return device_problem(p);
+  };
+  for (const float scale : {0.125f, 1e-20f, 1e-35f, std::numeric_limits<float>::min()}) {
+    for (const float sign : {1.0f, -1.0f}) {
+      EXPECT_EQ(told(sign * scale).scale_log2, scale * 1.4426950408889634f) << scale;
+      EXPECT_EQ(told(sign * scale).scale_sign, sign);
+    }
+  }
+  EXPECT_GT(told(0).scale_log2, 0) << "times which -inf is no NaN";
+  EXPECT_LT(told(0).scale_log2 * std::numeric_limits<float>::max(), 1e-6f) << "and all else nothing";
+}
+
 TEST(AttentionHost, ListsTheTilesThatThePlanIsTold) {
   static const int32_t bounds[2] = {};
   int least = INT32_MAX;

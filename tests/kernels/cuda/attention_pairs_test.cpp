@@ -19,7 +19,7 @@ TEST_F(Pairs, Float32MatchesFloat64) {
     o.padded = o.sinks = true;
     all.push_back(o);
   }
-  for (const float magnitude : {1e-18f, 1e-6f, 1e4f}) {
+  for (const float magnitude : {1e-18f, 1e-6f, 1e4f, 1e17f}) {
     Options o = sized({200}, {300}, kFull, false);
     o.magnitude = magnitude, o.scale = 1 / (8 * magnitude * magnitude), o.sinks = true;
     if (std::isfinite(o.scale)) all.push_back(o);

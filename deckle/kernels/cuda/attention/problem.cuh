@@ -102,7 +102,7 @@ struct DeviceProblem {
   AttentionMask mask;
   int batch, heads, kv_heads;
   float scale;
-  float scale_log2;  // |scale| log2 e, at least 1e-30 so that it never turns -inf into NaN
+  float scale_log2;  // |scale| log2 e; for a scale of 0 the smallest number above it, which does not turn -inf into NaN
   float scale_sign;  // +1 or -1
 };
 

@@ -2,6 +2,7 @@
 // (H200, 2026-11-21, at 824d29e2; not kept).
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -159,7 +160,7 @@ DeviceProblem device_problem(const CudaAttentionProblem& problem) {
   device.heads = sizes.heads;
   device.kv_heads = sizes.kv_heads;
   device.scale = problem.scale;
-  device.scale_log2 = std::max(std::fabs(problem.scale) * 1.4426950408889634f, 1e-30f);
+  device.scale_log2 = std::max(std::fabs(problem.scale) * 1.4426950408889634f, std::numeric_limits<float>::denorm_min());
   device.scale_sign = problem.scale < 0 ? -1.0f : 1.0f;
   return device;
 }
