@@ -1,7 +1,6 @@
 // The ops of attention by the general kernels: forward over forward always, the others where the plan says so.
 #include "deckle/kernels/cuda/packed_attention/general.h"
 
-#include <deque>
 #include <stdexcept>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "deckle/kernels/cuda/general_attention/kernels.h"
 #include "deckle/kernels/cuda/packed_attention/dropout_key.h"
 #include "deckle/kernels/cuda/packed_attention/offsets.h"
+#include "deckle/kernels/cuda/packed_attention/uploads.h"
 
 namespace deckle::kernels::cuda {
 namespace {
@@ -58,13 +58,14 @@ class GeneralCall {
       : context_(context),
         guard_(context.device),
         metadata_(metadata_of(plan->problem, x)),
+        uploads_(context.device),
         key_(context, plan->problem.dropout) {
     const AttentionProblem& p = plan->problem;
     use_offsets(context, p);
-    const void* memory = p.known() ? kept_of_lengths(context, metadata_, p) : take(metadata_.size());
-    if (memory == nullptr) memory = upload(metadata_.bytes().data(), metadata_.size());
-    call_ = metadata_.at(memory, kept(p.ranges.bounds, metadata_.bound_count()),
-                         kept(static_cast<const std::byte*>(p.mask.data), metadata_.mask_bytes()));
+    const void* memory = p.known() ? kept_of_lengths(context, metadata_, p) : uploads_.take(metadata_.size());
+    if (memory == nullptr) memory = uploads_.copy(metadata_.bytes().data(), metadata_.size());
+    call_ = metadata_.at(memory, uploads_.kept(p.ranges.bounds, metadata_.bound_count()),
+                         uploads_.kept(static_cast<const std::byte*>(p.mask.data), metadata_.mask_bytes()));
     call_.made_key = key_.made();
     call_.wanted = wanted;
     if (!p.known()) run([](const general::Call& call, cudaStream_t stream) { general::list_tasks(call, stream); });
@@ -82,24 +83,10 @@ class GeneralCall {
   const general::Call& call() const { return call_; }
 
  private:
-  void* take(int64_t bytes) { return blocks_.emplace_back(bytes, context_.device).as<void>(); }
-  const void* upload(const void* host, int64_t bytes) {
-    void* const memory = take(bytes);
-    deckle::cuda::copy_bytes(memory, context_.device, host, {}, bytes);
-    return memory;
-  }
-  /// The mask's own copy, made once, or one for this call.
-  template <typename T>
-  const T* kept(const T* host, int64_t count) {
-    if (host == nullptr || count == 0) return nullptr;
-    const T* const copy = deckle::cuda::mirrored(host, context_.device, count);
-    return copy != nullptr ? copy : static_cast<const T*>(upload(host, count * static_cast<int64_t>(sizeof(T))));
-  }
-
   const Context& context_;
   deckle::cuda::DeviceGuard guard_;
   general::Metadata metadata_;
-  std::deque<Block> blocks_;
+  Uploads uploads_;
   DropoutKey key_;
   general::Call call_;
 };
