@@ -1,5 +1,5 @@
-// out = softmax(mask(scale q kᵀ)) v by mma.sync.                 q [M, D], k [N, D], v [N, Dv], out [M, Dv] of each (sequence,
-// head)
+// out = softmax(mask(scale q kᵀ)) v by mma.sync.
+//                                                   q [M, D], k [N, D], v [N, Dv], out [M, Dv] of each (sequence, head)
 //
 // A block owns 128 query rows (64 at D = 256), its four warps 32 (16) each, and walks tiles of 64 keys from the right. Two
 // stages: k and v of the next tile arrive under this one's products. With one (D = 256), v(j) arrives under q k(j)ᵀ and the

@@ -160,9 +160,9 @@ __device__ __forceinline__ void store_rows(const Source& to, int row, const floa
   }
 }
 
-/// Sequence and tile of slot `slot`. Dense: slots are (sequence, tile). Ragged: sequence s owns the slots from offsets[s] /
-/// height
-/// + s on, which are enough for its tiles whatever the lengths, so no list is needed; surplus slots are past the sequence's end.
+/// Sequence and tile of slot `slot`. Dense: slots are (sequence, tile).
+/// Ragged: sequence s owns the slots from offsets[s] / height + s on, which are enough for its tiles whatever the lengths, so no
+/// list is needed; surplus slots are past the sequence's end.
 struct Place {
   int sequence, tile;
 };
