@@ -104,6 +104,30 @@ TEST(CudaAttentionGraph, AMaskThatEachCallCompilesIsRefusedWithWhatToDo) {
                         "a graph is being recorded, which cannot have a mask compiled and uploaded, as attention_plan does");
 }
 
+// Its operands may come to be computed again in plain float32, by kernels that are told of the lengths: a graph has both.
+TEST(CudaAttentionGraph, Float32IsRecordedOfLengthsThatItHadBefore) {
+  NEEDS_CUDA_KERNELS();
+  const Tensor q = randn({1, 83, 2, 64}).to(kGpu).requires_grad_(), weight = randn({1, 83, 2, 64}).to(kGpu);
+  const auto step = [&] {
+    const Tensor out = attention(q, q, q, {.mask = masks::causal()});
+    return std::vector<Tensor>{out.detach(), grad(sum(out * weight), {q})[0]};
+  };
+  testing::expect_error([&] { cuda::Graph(kGpu, [&] { step(); }); },
+                        "which cannot have attention in float32 of lengths that it had not before");
+  step();
+  std::vector<Tensor> results;
+  const cuda::Graph graph(kGpu, [&] { results = step(); });
+  for (const double last_row : {1.0, 1e9}) {
+    {
+      const NoGrad no_grad;
+      q.narrow(1, 82, 1).mul_(last_row);
+    }
+    graph.replay();
+    const std::vector<Tensor> expected = step();
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(equal(results[i], expected[i])) << last_row << ", result " << i;
+  }
+}
+
 TEST(CudaAttentionGraph, APlanUploadsItsMaskAndCallsUploadNothing) {
   NEEDS_GPU();
   for (const Kind& kind : kinds()) {

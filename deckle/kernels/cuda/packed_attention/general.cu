@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "deckle/base/error.h"
+#include "deckle/core/cuda/capture.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/graph.h"
@@ -46,9 +47,11 @@ general::Metadata metadata_of(const AttentionProblem& p, const AttentionInputsVi
   return general::Metadata(p, x.q.sizes[0], x.k.sizes[0]);
 }
 
-/// Whether what a call is told of its lengths is on the device, or may be brought there: not while a graph is recorded.
-bool lengths_can_be_told(const Context& context, const AttentionInputsView& x, const AttentionProblem& p) {
-  return !p.known() || !deckle::cuda::capturing() || kept_of_lengths(context, metadata_of(p, x), p) != nullptr;
+/// What a call is told of its lengths is on the device, or may be brought there: not while a graph is recorded, whose replays
+/// would lack what these kernels have to compute again.
+void require_that_lengths_can_be_told(const Context& context, const AttentionInputsView& x, const AttentionProblem& p) {
+  if (p.known() && deckle::cuda::capturing() && kept_of_lengths(context, metadata_of(p, x), p) == nullptr)
+    deckle::cuda::refuse_in_capture("attention in float32 of lengths that it had not before");
 }
 
 /// A call whose metadata are on their way to the device, or made there.
@@ -105,7 +108,7 @@ void clear_unreached(const Context& context, const GeneralCall& call, const Atte
 void general_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y,
                      const int* wanted) {
   if (wanted == nullptr) count_served(AttentionPass::forward, AttentionKernel::general);
-  if (wanted != nullptr && !lengths_can_be_told(context, x, plan->problem)) return;
+  if (wanted != nullptr) require_that_lengths_can_be_told(context, x, plan->problem);
   const GeneralCall call(context, x, plan, wanted);
   call.run([&](const general::Call& c, cudaStream_t stream) {
     general::forward(c, attention_operands(plan->problem, x), attention_results(y), stream);
@@ -116,7 +119,7 @@ void general_backward(const Context& context, const AttentionOutputsView& y_grad
                       const AttentionOutputsView& y, const Plan& plan, const AttentionInputsView& x_gradient, const int* wanted) {
   if (wanted == nullptr) count_served(AttentionPass::backward, AttentionKernel::general);
   const AttentionProblem& p = plan->problem;
-  if (wanted != nullptr && !lengths_can_be_told(context, x, p)) return;
+  if (wanted != nullptr) require_that_lengths_can_be_told(context, x, p);
   const GeneralCall call(context, x, plan, wanted);
   const AttentionOperands gradient = attention_operands(p, x_gradient);
   clear_unreached(context, call, p, gradient, x_gradient);

@@ -9,7 +9,7 @@
 namespace deckle::kernels::cuda {
 
 /// With `wanted`, where the device says 1 if they are to do anything, forward and backward only replace what other kernels have
-/// written: they do not count, and leave it where a graph is recorded for whose lengths nothing was made before.
+/// written: they do not count. A graph whose lengths no call had before it is recorded is refused.
 void general_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y,
                      const int* wanted = nullptr);
 void general_backward(const Context& context, const AttentionOutputsView& y_gradient, const AttentionInputsView& x,
