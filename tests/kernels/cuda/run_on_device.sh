@@ -1,11 +1,15 @@
 #!/bin/bash
 # Builds, tests, sanitizes, times and profiles the CUDA kernels on a machine with a Hopper GPU:
 #   run_on_device.sh OUT [BUILD] [STEP...]
-# Results go to OUT. Every step has its own limit, so a kernel that hangs costs that step alone.
-out=$(mkdir -p "$1" && cd "$1" && pwd); build=${2:-/tmp/deckle_cuda}; shift 2
+# Results go to OUT. Every step has its own limit, so a kernel that hangs costs that step alone. Steps that time want a python3
+# with PyTorch for CUDA; flash4 alone wants FlashAttention-4 (Python's flash-attn-4), and is left out where it is not. The commit
+# that results name is git's, or DECKLE_COMMIT.
+out=$(mkdir -p "$1" && cd "$1" && pwd); build=${2:-/tmp/deckle_cuda}; shift $(($# < 2 ? $# : 2))
 root=$(cd "$(dirname "$0")/../../.." && pwd); bench=$root/benchmarks/attention_cuda
 library=$build/benchmarks/libdeckle_attention_bench.so
 export PYTHONUNBUFFERED=1
+commit=${DECKLE_COMMIT:-$(git -C "$root" rev-parse --short=10 HEAD 2> /dev/null)}
+[ -z "$commit" ] || export DECKLE_COMMIT=$commit DECKLE_BENCH_COMMIT=$commit
 
 # A few small problems of each kind: full name patterns of tests, for the sanitizers.
 few_forward='*ServesEmpty*bf16_*:*ServesRagged*bf16_64:*ServesRagged*bf16_128:*AddsUp*bf16_128:*ServesGrouped*bf16_256'
@@ -34,13 +38,18 @@ bench() {  # SECONDS RESULT ARGUMENTS...
   echo "rc $?"
 }
 
-for step in "${@:-build test sanitize bench bench_f16 bench_portable profile}"; do for what in $step; do
+run() {  # SECONDS NAME COMMAND...
+  local seconds=$1 name=$2; shift 2
+  (cd "$bench" && timeout "$seconds" "$@") > "$out/$name.txt" 2>&1; echo "rc $?"
+}
+
+for step in "${@:-build test sanitize bench bench_f16 bench_portable features pairs flash4 profile}"; do for what in $step; do
   echo "== $what ($(date +%T))"
   case $what in
     build)
       cmake -S "$root/deckle/kernels/cuda" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DDECKLE_CUDA_BENCHMARKS=ON \
         > "$out/build.txt" 2>&1
-      timeout 240 ninja -C "$build" -k 0 >> "$out/build.txt" 2>&1; echo "rc $?"
+      timeout 240 ninja -C "$build" -k 0 all attention_pairs_timing >> "$out/build.txt" 2>&1; echo "rc $?"
       grep -E "C75[0-9][0-9]|[1-9][0-9]* bytes spill" "$out/build.txt" | sort | uniq -c ;;  # errors, see cmake/checked_nvcc
     test)
       (cd "$build" && timeout 300 ctest --no-tests=error --output-on-failure -R kernels_cuda > "$out/ctest.txt" 2>&1)
@@ -58,8 +67,16 @@ for step in "${@:-build test sanitize bench bench_f16 bench_portable profile}"; 
     bench) bench 420 attention_cuda --seconds 0.6 ;;
     bench_f16) bench 90 attention_cuda_f16 --seconds 0.6 --dtype f16 --only "D128 S16k causal|D64 S16k causal|D256" ;;
     bench_portable) bench 120 attention_cuda_portable --seconds 0.2 --portable ;;
+    features) run 120 features python3 features.py --library "$library" --json "$out/attention_cuda_features.json" ;;
+    pairs) run 120 pairs python3 pairs.py "$build/tests/attention_pairs_timing" ;;  # writes benchmarks/results itself
+    flash4)
+      python3 -c 'import flash_attn.cute' 2> /dev/null || { echo "no FlashAttention-4"; continue; }
+      run 200 flash4 python3 flash4.py --library "$library" --json "$out/attention_cuda_flash4.json" --limit 190 ;;
     profile)
-      bash "$(dirname "$0")/profile_on_device.sh" "$library" "$out" "128 16384 16 backward" "64 16384 32 backward" \
-        "256 4096 8 backward" "128 512 16 backward" "64 512 12 ragged backward" > /dev/null 2>&1 ;;
+      bash "$(dirname "$0")/profile_on_device.sh" "$library" "$out" "128 16384 16 backward" "128 16384 16 causal" \
+        "128 16384 16 window" "128 16384 16 portable backward" "128 4096 16 causal backward" "128 2048 16 backward" \
+        "128 2048 16 bias backward" "128 2048 16 dropout backward" "128 512 16 backward" "128 64 16 ragged long backward" \
+        "64 16384 32 backward" "64 2048 32 backward" "64 2048 32 bias backward" "64 2048 32 dropout backward" \
+        "64 512 12 ragged backward" "256 4096 8 backward" > /dev/null 2>&1 ;;
   esac
 done; done
