@@ -38,17 +38,21 @@ def by_isa(results):
 
 
 def efficiency(one, many):
-    """Of every figure of both: the rates, and that of many cores over as many times that of one."""
-    cores, alone = many["threads"], {key(f): f["gflops"] for f in one["figures"]}
-    found = [(f, alone[key(f)], f["gflops"] / (cores * alone[key(f)])) for f in many["figures"] if key(f) in alone]
+    """Of every figure of both: the rates, that of many cores over as many times that of one, and the same of the peaks, which
+    fall as well where cores share a clock or a unit."""
+    cores, alone = many["threads"], {key(f): f for f in one["figures"]}
+    found = [(f, alone[key(f)], f["gflops"] / (cores * alone[key(f)]["gflops"]), f["peak"] / (cores * alone[key(f)]["peak"]))
+             for f in many["figures"] if key(f) in alone]
     by_dtype = {}
-    for f, _, share in found:
-        by_dtype.setdefault(f["dtype"], []).append(share)
-    means = ", ".join(f"{dtype} {100 * geometric_mean(shares):.0f} % ({100 * min(shares):.0f} % at worst)"
-                      for dtype, shares in by_dtype.items())
-    return (f"GF/s of one core and of {cores} of the same host, and the rate of {cores} over {cores} times that of one: in the "
-            f"geometric mean {means}.", ["figure", "1 core", f"{cores} cores", "efficiency"],
-            [(label(f), f"{before:.0f}", f"{f['gflops']:.0f}", f"{100 * share:.0f} %") for f, before, share in found])
+    for f, _, share, of_peak in found:
+        by_dtype.setdefault(f["dtype"], []).append((share, of_peak))
+    means = ", ".join(f"{dtype} {100 * geometric_mean([s for s, _ in shares]):.0f} % ({100 * min(shares)[0]:.0f} % at worst), its "
+                      f"peak {100 * geometric_mean([p for _, p in shares]):.0f} %" for dtype, shares in by_dtype.items())
+    return (f"GF/s of one core and of {cores} of the same host, and the rate of {cores} over {cores} times that of one; beside it "
+            f"the same of the peak, measured in the same turns. In the geometric mean {means}.",
+            ["figure", "1 core", f"{cores} cores", "efficiency", "the peak's"],
+            [(label(f), f"{before['gflops']:.0f}", f"{f['gflops']:.0f}", f"{100 * share:.0f} %", f"{100 * of_peak:.0f} %")
+             for f, before, share, of_peak in found])
 
 
 def decoding(result):

@@ -153,8 +153,8 @@ class Figures(Folder):
             "cpu_1_cores/attention_cpu_efficiency", "cpu_16_cores/attention_cpu", "other_16_cores/attention_cpu")))
         self.assertEqual(self.figures()[0], 0)
         text = (self.root / "docs/performance.md").read_text()
-        self.assertIn("| bfloat16 forward, D = 64, S=2048, full | 50 | 640 | 80 % |", text)
-        self.assertIn("float32 80 % (80 % at worst), bfloat16 80 % (80 % at worst)", text)
+        self.assertIn("| bfloat16 forward, D = 64, S=2048, full | 50 | 640 | 80 % | 6 % |", text)
+        self.assertIn("float32 80 % (80 % at worst), its peak 6 %, bfloat16 80 % (80 % at worst), its peak 6 %", text)
         self.assertEqual(self.figures("--check")[0], 0)
 
     def test_limits_and_code_are_no_figures(self):
