@@ -46,10 +46,10 @@ def efficiency(one, many):
     by_dtype = {}
     for f, _, share, of_peak in found:
         by_dtype.setdefault(f["dtype"], []).append((share, of_peak))
-    means = ", ".join(f"{dtype} {100 * geometric_mean([s for s, _ in shares]):.0f} % ({100 * min(shares)[0]:.0f} % at worst), its "
-                      f"peak {100 * geometric_mean([p for _, p in shares]):.0f} %" for dtype, shares in by_dtype.items())
-    return (f"GF/s of one core and of {cores} of the same host, and the rate of {cores} over {cores} times that of one; beside it "
-            f"the same of the peak, measured in the same turns. In the geometric mean {means}.",
+    means = ", ".join(f"{dtype} {100 * geometric_mean([s for s, _ in shares]):.0f} % ({100 * min(shares)[0]:.0f} % at worst), "
+                      f"its peak {100 * geometric_mean([p for _, p in shares]):.0f} %" for dtype, shares in by_dtype.items())
+    return (f"GF/s of one core and of {cores} of the same host, and the rate of {cores} over {cores} times that of one; beside "
+            f"it the same of the peak, measured in the same turns. In the geometric mean {means}.",
             ["figure", "1 core", f"{cores} cores", "efficiency", "the peak's"],
             [(label(f), f"{before['gflops']:.0f}", f"{f['gflops']:.0f}", f"{100 * share:.0f} %", f"{100 * of_peak:.0f} %")
              for f, before, share, of_peak in found])
