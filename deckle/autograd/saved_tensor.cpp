@@ -4,6 +4,7 @@
 
 #include "deckle/autograd/forward_mode.h"
 #include "deckle/autograd/history.h"
+#include "deckle/autograd/public_ops.h"
 #include "deckle/autograd/saved_tensor_hooks.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
@@ -37,6 +38,16 @@ Tensor with_history(const Tensor& tensor, std::shared_ptr<Node> node, uint32_t s
   return Tensor(std::move(impl));
 }
 
+/// How the elements of a tensor lie: kernels that read a saved one take it as their op left it.
+struct Layout {
+  static constexpr uintptr_t kPiece = 16;  // bytes that kernels read at once
+  Dims strides;
+  bool in_pieces;  // the first element is where one begins
+
+  explicit Layout(const Tensor& x) : strides(x.strides()), in_pieces(reinterpret_cast<uintptr_t>(address(x)) % kPiece == 0) {}
+  bool serves_as(const Layout& other) const { return strides == other.strides && (in_pieces || !other.in_pieces); }
+};
+
 /// Whether the hooks of this thread are to pack what is saved.
 bool packs() { return saved_tensor_functions() != nullptr && open_levels() == 0; }
 
@@ -53,6 +64,7 @@ struct SavedTensor::Packed {
   std::any value;
   std::weak_ptr<Storage> storage;  // of what was packed: as long as `unpack` returns it, writes to it count
   Dims sizes;
+  Layout layout;
   DType dtype;
   Device device;
 
@@ -60,6 +72,7 @@ struct SavedTensor::Packed {
       : functions(saved_tensor_functions()),
         storage(tensor.storage()),
         sizes(tensor.sizes()),
+        layout(tensor),
         dtype(tensor.dtype()),
         device(tensor.device()) {
     const NoGrad quiet;
@@ -115,7 +128,10 @@ Tensor SavedTensor::unpacked(const Node& owner) const {
   if (value.storage() == packed_->storage.lock() && value.version() != version_) {
     fail_changed(packed_->sizes, owner, value.version(), version_);
   }
-  return value.detach();
+  if (Layout(value).serves_as(packed_->layout)) return value.detach();
+  const NoGrad quiet;
+  const NoSavedTensorHooks plain;
+  return value.is_contiguous() ? clone(value) : contiguous(value);
 }
 
 Tensor SavedTensor::get(const Node& owner) const {

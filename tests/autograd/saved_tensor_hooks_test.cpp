@@ -1,8 +1,12 @@
 #include "deckle/autograd/saved_tensor_hooks.h"
 
+#include "deckle/attention/attention.h"
 #include "deckle/autograd/backward.h"
 #include "deckle/functional/gradcheck.h"
 #include "deckle/functional/transforms.h"
+#include "deckle/ops/compare.h"
+#include "deckle/ops/generated/factory.h"
+#include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
@@ -50,6 +54,40 @@ TEST(SavedTensorHooks, ValuesMayBeKeptInLessMemory) {
   sum(leaf * leaf).backward();
   const Tensor rounded = to(to(x, DType::bfloat16), DType::float64);
   expect_close(leaf.grad(), rounded * 2.0);
+}
+
+// Kernels that take strides take those of what was saved: rows of attention are read as they lay.
+TEST(SavedTensorHooks, WhatComesBackMayLieAnywhere) {
+  using Change = Tensor (*)(const Tensor&);
+  const Change changes[] = {
+      [](const Tensor& x) { return transpose(contiguous(transpose(x, -1, -2)), -1, -2); },
+      [](const Tensor& x) {
+        return select(cat({unsqueeze(x, -1), unsqueeze(x, -1) * 3}, -1), -1, 0);
+      },
+      [](const Tensor& x) {
+        return view(slice(cat({full({1}, 7, x.dtype()), reshape(x, {-1})}), 0, 1, x.numel() + 1), x.sizes());
+      },
+  };
+  for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16}) {
+    const Tensor q = random_tensor({2, 20, 4, 24}, dtype).requires_grad_(),
+                 k = random_tensor({2, 20, 2, 24}, dtype).requires_grad_();
+    const auto gradients = [&] {
+      const Tensor y = attention(q, k, k, {.mask = masks::causal()});
+      const std::vector<Tensor> first = grad(sum(y * y), {q, k}, {.create_graph = true});
+      const std::vector<Tensor> second = grad(sum(first[0] * first[0]), {q, k});
+      return std::vector{first[0].detach(), first[1].detach(), second[0], second[1]};
+    };
+    const std::vector<Tensor> expected = gradients();
+    for (const Change change : changes) {
+      const SavedTensorHooks hooks([](const Tensor& tensor) { return std::any(tensor.clone()); },
+                                   [&](const std::any& kept) {
+                                     const Tensor tensor = std::any_cast<Tensor>(kept);
+                                     return tensor.dim() < 2 ? tensor : change(tensor);
+                                   });
+      const std::vector<Tensor> found = gradients();
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(equal(found[i], expected[i])) << name(dtype) << ", gradient " << i;
+    }
+  }
 }
 
 TEST(SavedTensorHooks, HistoryIsKeptBesideThem) {
