@@ -90,7 +90,11 @@ std::string explain(AttentionRequest request, const std::string& device, const s
     const AttentionKernel chosen = choose_attention_kernel(request, device);
     std::string serves, others;
     for (const AttentionCandidate& candidate : attention_candidates()) {
-      const std::string reason = device == candidate.device ? refusal(candidate, request) : fmt::format("q is on {}", device);
+      if (device != candidate.device) {  // both devices have a decode
+        others += fmt::format("    not {} {}: q is on {}\n", candidate.device, candidate.name, device);
+        continue;
+      }
+      const std::string reason = refusal(candidate, request);
       if (candidate.kernel == chosen) {
         serves = candidate.name;
       } else {

@@ -71,7 +71,7 @@ TEST(AttentionCandidates, ThePlanChoosesAndTellsWhyNotTheOthers) {
                   "slopes, dropout 128/256, on cpu");
   expect_contains(many, "  forward: fused\n    not decode: sequence 0: not 1 to 8 rows per key head");
   expect_contains(many, "not reference: runs only where DECKLE_FORCE=attention:reference asks for it");
-  expect_contains(many, "not hopper: q is on cpu");
+  expect_contains(many, "not cuda hopper: q is on cpu");
   const std::string one = explain_attention(row, x, x, {.mask = masks::causal()});
   expect_contains(one, "  forward: decode\n    not fused: comes later");
   expect_contains(explain_attention(row, x, x, {.key_lengths = {7}}),
