@@ -18,64 +18,6 @@ const TensorImpl& impl_of(const Tensor& tensor) {
   return *tensor.impl();
 }
 
-template <typename To, typename From>
-To convert_value(From value) {
-  if constexpr (std::is_same_v<To, int64_t> && is_floating(dtype_of<From>))
-    return to_integer(static_cast<double>(value));
-  else
-    return static_cast<To>(value);
-}
-
-/// The memory between a tensor's outermost elements, for the host to read: where it is, or a copy.
-class OnHost {
- public:
-  explicit OnHost(const TensorImpl& impl) : data_(static_cast<char*>(impl.storage->data())) {
-    const int64_t item = item_size(impl.dtype);
-    data_ += impl.offset * item;
-    if (impl.storage->device().is_cpu()) return;
-    int64_t before = 0, after = 0;
-    for (size_t dim = 0; dim < impl.sizes.size(); ++dim) {
-      const int64_t reach = (impl.sizes[dim] - 1) * impl.strides[dim];
-      (reach < 0 ? before : after) += reach;
-    }
-    cuda::use(impl.storage->data(), impl.storage->device());
-    copy_.resize(static_cast<size_t>((after - before + 1) * item));
-    cuda::copy_bytes(copy_.data(), {}, data_ + before * item, impl.storage->device(), static_cast<int64_t>(copy_.size()));
-    data_ = copy_.data() - before * item;
-  }
-  const void* first() const { return data_; }
-
- private:
-  char* data_;
-  std::vector<char> copy_;
-};
-
-/// All elements in row-major order.
-template <typename To>
-std::vector<To> elements(const TensorImpl& impl) {
-  std::vector<To> values;
-  if (impl.numel == 0) return values;
-  values.reserve(static_cast<size_t>(impl.numel));
-  const OnHost memory(impl);
-  visit(impl.dtype, [&]<typename From>(TypeTag<From>) {
-    const From* const data = static_cast<const From*>(memory.first());
-    Dims index(impl.sizes.size());
-    int64_t position = 0;
-    while (true) {
-      values.push_back(convert_value<To>(data[position]));
-      size_t dim = impl.sizes.size();
-      while (dim-- > 0) {
-        position += impl.strides[dim];
-        if (++index[dim] < impl.sizes[dim]) break;
-        position -= impl.sizes[dim] * impl.strides[dim];
-        index[dim] = 0;
-      }
-      if (dim == static_cast<size_t>(-1)) break;
-    }
-  });
-  return values;
-}
-
 /// dims = values, of dims that are empty.
 void set(Dims& dims, IntSpan values) {
   dims.resize(values.size());
@@ -138,25 +80,6 @@ void Tensor::require_dtype(DType wanted) const {
 
 void Tensor::check_item() const {
   if (numel() != 1) call_as("item", [&] { fail("the tensor has shape {} (expected one element)", to_string(sizes())); });
-}
-
-std::vector<double> Tensor::to_doubles() const try { return elements<double>(impl_of(*this)); } catch (...) {
-  rethrow_from("to_vector");
-}
-std::vector<int64_t> Tensor::to_integers(Range range) const try {
-  std::vector<int64_t> values = elements<int64_t>(impl_of(*this));
-  for (const int64_t value : values)
-    check(value >= range.low && value <= range.high, "element {} is out of range (expected {}..{}; int64_t holds all integers)",
-          value, range.low, range.high);
-  return values;
-} catch (...) {
-  rethrow_from("to_vector");
-}
-std::vector<bool> Tensor::to_bools() const {
-  const std::vector<double> values = to_doubles();
-  std::vector<bool> result(values.size());
-  for (size_t i = 0; i < values.size(); ++i) result[i] = values[i] != 0;
-  return result;
 }
 
 Tensor make_tensor(std::shared_ptr<Storage> storage, IntSpan sizes, IntSpan strides, int64_t offset, DType dtype) {

@@ -258,6 +258,33 @@ TEST(CudaCounters, CountWhatTheHostDoes) {
   EXPECT_EQ(cuda::counters(kGpu).waits, waits + 2);
 }
 
+TEST(CudaCounters, TheHostCopiesElementsAndNotWhatLiesBetween) {
+  NEEDS_GPU();
+  const Tensor host = randn({300, 40, 2}), x = host.to(kGpu);
+  const auto read = [&](const Tensor& there, const Tensor& here, int64_t bytes) {
+    const int64_t before = cuda::counters(kGpu).read;
+    EXPECT_EQ(there.to_vector(), here.to_vector());
+    EXPECT_EQ(cuda::counters(kGpu).read - before, bytes);
+  };
+  const auto columns = [](const Tensor& of) { return of.index({slice(), 7, 1}); };
+  const auto backwards = [](const Tensor& of) {  // strides of both signs
+    return alias(of, {100, 20}, {-3 * 80, 4}, 299 * 80 + 1);
+  };
+  const auto twelve = [](const Tensor& of) { return alias(of, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3}, Dims(13, 80), 5); };
+  read(x, host, 4 * host.numel());
+  read(x.T(), host.T(), 4 * host.numel());
+  read(columns(x), columns(host), 4 * 300);
+  read(backwards(x), backwards(host), 4 * 100 * 20);
+  read(x.index({5, slice(2, 9)}), host.index({5, slice(2, 9)}), 4 * 7 * 2);
+  read(expand(unsqueeze(columns(x), 0), {50, 300}), expand(unsqueeze(columns(host), 0), {50, 300}), 4 * 300);
+  read(expand(x.index({0, 0, 0}), {9}), expand(host.index({0, 0, 0}), {9}), 4);
+  read(alias(x, {10, 8}, {1, 2}, 3), alias(host, {10, 8}, {1, 2}, 3), 4 * 24);  // overlapping windows
+  read(twelve(x), twelve(host), 4 * 241);                                       // of more dims than kernels take: all of it
+  EXPECT_EQ(columns(x > 0).to_vector<bool>(), columns(host > 0).to_vector<bool>());
+  EXPECT_EQ(columns(x.to(DType::int64)).to_vector<int64_t>(), columns(host.to(DType::int64)).to_vector<int64_t>());
+  testing::expect_error([&] { cuda::Graph(kGpu, [&] { columns(x).to_vector(); }); }, "cannot have the host wait for the GPU");
+}
+
 /// A ragged encoder of one layer: norms, products, attention by component where the device has it, a loss by component.
 TEST(CudaCounters, ATrainingStepNeitherWaitsNorTakesMemoryAfterWarmUp) {
   NEEDS_GPU();

@@ -166,6 +166,7 @@ void upload(char* to, Device device, const char* from, int64_t bytes, cudaStream
 
 void download(char* to, const char* from, Device device, int64_t bytes, cudaStream_t stream) {
   count(Counted::wait, device);
+  count(Counted::read, device, bytes);
   // Two pieces on the way while the one before them is taken out.
   std::array<Held, 3> flights;
   const int64_t pieces = (bytes + kPiece - 1) / kPiece, most = std::ssize(flights);

@@ -9,7 +9,7 @@ namespace deckle::cuda {
 namespace {
 
 struct Counts {
-  std::array<std::atomic<int64_t>, 3> of{};
+  std::array<std::atomic<int64_t>, 4> of{};
 };
 
 Counts& counts(Device device) {
@@ -21,13 +21,13 @@ Counts& counts(Device device) {
 
 Counters counters(Device device) {
   const auto get = [&](Counted what) { return counts(device).of[static_cast<size_t>(what)].load(std::memory_order_relaxed); };
-  return {get(Counted::block), get(Counted::wait), get(Counted::upload)};
+  return {get(Counted::block), get(Counted::wait), get(Counted::upload), get(Counted::read)};
 }
 
-void count(Counted what, Device device) {
+void count(Counted what, Device device, int64_t amount) {
   if (what == Counted::wait) refuse_in_capture("the host wait for the GPU");
   if (what == Counted::upload) refuse_in_capture("an upload, whose bytes would be gone at its replay");
-  counts(device).of[static_cast<size_t>(what)].fetch_add(1, std::memory_order_relaxed);
+  counts(device).of[static_cast<size_t>(what)].fetch_add(amount, std::memory_order_relaxed);
 }
 
 }  // namespace deckle::cuda

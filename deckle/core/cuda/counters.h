@@ -12,10 +12,11 @@ struct Counters {
   int64_t blocks = 0;   // taken from the driver, not from the cache
   int64_t waits = 0;    // times the host waited for the device: synchronize, item(), a copy to the host
   int64_t uploads = 0;  // copies from the host
+  int64_t read = 0;     // bytes copied to the host
 };
 Counters counters(Device device);
 
-enum class Counted { block, wait, upload };
-void count(Counted what, Device device);
+enum class Counted { block, wait, upload, read };
+void count(Counted what, Device device, int64_t amount = 1);
 
 }  // namespace deckle::cuda

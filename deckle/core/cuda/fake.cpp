@@ -185,7 +185,10 @@ void copy_bytes(void* to, Device to_device, const void* from, Device from_device
   }
   if (bytes == 0) return;
   if (to_device.is_cuda() && from_device.is_cpu()) count(Counted::upload, to_device);
-  if (to_device.is_cpu() && from_device.is_cuda()) count(Counted::wait, from_device);
+  if (to_device.is_cpu() && from_device.is_cuda()) {
+    count(Counted::wait, from_device);
+    count(Counted::read, from_device, bytes);
+  }
   std::memcpy(to_device.is_cuda() ? behind(to) : to, from_device.is_cuda() ? behind(from) : from, static_cast<size_t>(bytes));
 }
 
