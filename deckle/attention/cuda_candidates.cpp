@@ -12,9 +12,9 @@ namespace {
 
 constexpr int64_t kMostRowsOfASequence = int64_t{1} << 24;
 
-/// Whether all sequences have one length, of queries and of keys.
+/// Whether all sequences have one length, of queries and of keys, and kernels are told so.
 bool is_dense(const AttentionProblem& p) {
-  if (!p.known()) return false;
+  if (!p.known() || p.bias_offsets != nullptr) return false;
   for (int64_t b = 1; b < p.sequences; ++b) {
     if (p.rows(b) != p.rows(0) || p.keys(b) != p.keys(0)) return false;
   }

@@ -159,6 +159,38 @@ TEST(CudaAttentionFeatures, ABiasLargerThanItsSequencesIsIsolated) {
 }
 
 // A bias that is expanded is read as one row, and its gradient is of each row.
+// Planes of a ragged bias lie where offsets tell, also where all sequences are equally long, or there is one alone.
+TEST(CudaAttentionFeatures, ARaggedBiasOfEqualLengths) {
+  NEEDS_CUDA_KERNELS();
+  constexpr int64_t kQueries = 30, kKeys = 70;
+  for (const int64_t sequences : {1, 2}) {
+    std::vector<int64_t> planes;
+    for (int64_t b = 0; b < sequences; ++b) planes.insert(planes.end(), {kQueries, kKeys});
+    const Ragged of_planes(std::make_shared<const RaggedShape>(planes, 2));
+    for (const bool dense : {false, true}) {
+      SCOPED_TRACE(dense ? "dense" : "ragged");
+      Operands x;
+      x.add(randn({sequences * kQueries, 4, 64}));
+      for (int i = 0; i < 2; ++i) x.add(randn({sequences * kKeys, 2, 64}));
+      x.add(randn({sequences * kQueries * kKeys}));
+      const auto run = [&](const std::vector<Tensor>& of) {
+        const AttentionOptions options{.mask = masks::causal(), .ragged_bias = NestedTensor(of[3], of_planes)};
+        const auto batch = [&](size_t i) { return view(of[i], {sequences, -1, of[i].size(1), 64}); };
+        const auto nested = [&](size_t i, int64_t length) {
+          return NestedTensor(of[i], Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(sequences), length)));
+        };
+        const Tensor out = dense ? flatten(attention(batch(0), batch(1), batch(2), options), 0, 1)
+                                 : attention(nested(0, kQueries), nested(1, kKeys), nested(2, kKeys), options).values();
+        out.backward(ones(out.sizes(), out.dtype(), out.device()));
+        return out.detach().to(Device()).to(DType::float32);
+      };
+      testing::expect_close(run(x.gpu), run(x.cpu), 3e-2, 3e-2);
+      for (size_t i = 0; i < 4; ++i)
+        testing::expect_close(x.gpu[i].grad().to(Device()).to(DType::float32), x.cpu[i].grad(), 4e-2, 4e-2);
+    }
+  }
+}
+
 TEST(CudaAttentionFeatures, ABiasExpandedOverRows) {
   NEEDS_CUDA_KERNELS();
   Operands x = operands(130, 200);
