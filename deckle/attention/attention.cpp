@@ -14,6 +14,7 @@
 #include "deckle/base/check.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/attention.h"
 #include "deckle/ops/generated/shape.h"
@@ -33,28 +34,14 @@ Tensor as_kernels_read(const Tensor& x) {
   return in_pieces && reinterpret_cast<uintptr_t>(address(x)) % 16 != 0 ? contiguous(x.clone()) : x;
 }
 
-/// The same shape for the same numbers, as far as this thread asked lately: what devices have of it (core/cuda/mirror.h) is made
-/// once, and is there when a graph is recorded.
+/// The same shape for the same numbers, as far as they were asked for lately: what devices have of it (core/cuda/mirror.h) is
+/// made once, and is there when a graph is recorded.
 Ragged equal_lengths(int64_t components, int64_t length, int64_t beside) {
-  struct Kept {
-    int64_t components, length, beside;
-    Ragged shape;
-  };
-  constexpr size_t kMost = 32;
   constexpr int64_t kMostComponents = 1 << 14;
-  thread_local std::vector<Kept> kept;  // the latest is the last
-  const auto found = std::find_if(kept.begin(), kept.end(), [&](const Kept& x) {
-    return x.components == components && x.length == length && x.beside == beside;
-  });
-  if (found != kept.end()) {
-    std::rotate(found, found + 1, kept.end());
-    return kept.back().shape;
-  }
-  const Ragged shape = Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(components), length));
-  if (components > kMostComponents) return shape;
-  if (kept.size() == kMost) kept.erase(kept.begin());
-  kept.push_back({components, length, beside, shape});
-  return shape;
+  static const Ragged& kept_with = *new Ragged(Ragged::from_lengths({}));  // leaked: calls may come as late as any
+  const auto make = [&] { return Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(components), length)); };
+  if (components > kMostComponents) return make();
+  return nested::kept_shape(kept_with, "equal lengths", {components, length, beside}, make);
 }
 
 /// Packed operands and where their sequences lie.

@@ -46,7 +46,7 @@ Shelves& shelves() {
   return *instance;
 }
 
-std::atomic<bool> in_use{false};  // shapes of programs without a GPU ask for no lock
+std::atomic<bool> in_use{false};  // shapes of programs that keep nothing ask for no lock
 
 }  // namespace
 
@@ -70,8 +70,9 @@ std::shared_ptr<const void> kept(const Ragged& ragged, std::string_view what, In
     oldest = std::move(shelf.kept.front().value);
     shelf.kept.erase(shelf.kept.begin());
   }
-  Kept& added = shelf.kept.emplace_back(Kept{what, {numbers.begin(), numbers.end()}, {}, device, value});
+  Kept added{what, {numbers.begin(), numbers.end()}, {}, device, value};
   for (const Ragged& other : others) added.others.push_back(other.shared());
+  shelf.kept.push_back(std::move(added));
   return value;
 }
 

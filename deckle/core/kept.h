@@ -10,8 +10,8 @@
 #include "deckle/core/factory_device.h"
 #include "deckle/core/ragged_shape.h"
 
-/// What is made on a device of a ragged shape, and of numbers and other shapes, is kept as long as the shape, so that an index of
-/// rows is uploaded once.
+/// What is made of a ragged shape, and of numbers and other shapes, is kept as long as the shape: an index of rows is made, and
+/// uploaded, once.
 namespace deckle {
 
 /// What `make` gives when this is first asked for; of each shape the last 32. Thread-safe.
@@ -23,16 +23,13 @@ void note_made_shape(const Ragged& ragged, const Ragged& made);
 
 void drop_kept(const RowMap* map) noexcept;
 
-/// The same where factories make tensors; on the host it is made in every call. `what` stands for one type, and holds no shape
-/// that is `ragged` itself.
+/// The same where factories make tensors. `what` stands for one type, and holds no shape that is `ragged` itself.
 template <typename Make>
-std::invoke_result_t<Make> kept_on_device(const Ragged& ragged, std::string_view what, IntSpan numbers, const Make& make,
-                                          std::span<const Ragged> others = {}) {
-  const Device device = factory_device();
-  if (device.is_cpu()) return make();
+std::invoke_result_t<Make> kept_value(const Ragged& ragged, std::string_view what, IntSpan numbers, const Make& make,
+                                      std::span<const Ragged> others = {}) {
   using Value = std::invoke_result_t<Make>;
   const auto made = [&]() -> std::shared_ptr<const void> { return std::make_shared<const Value>(make()); };
-  return *std::static_pointer_cast<const Value>(kept(ragged, what, numbers, others, device, made));
+  return *std::static_pointer_cast<const Value>(kept(ragged, what, numbers, others, factory_device(), made));
 }
 
 }  // namespace deckle

@@ -31,7 +31,7 @@ NestedTensor triangle(const NestedTensor& self, int64_t diagonal, bool lower) {
   const bool ragged_columns = regular == 0;
   const int row_dim = ragged_dims - (ragged_columns ? 2 : 1);
   const int64_t width = ragged_columns ? 1 : self.values().size(1), rows = self.values().size(0);
-  const Tensor outside = kept_on_device(self.ragged(), lower ? "tril" : "triu", {diagonal, ragged_columns ? 0 : width}, [&] {
+  const Tensor outside = kept_value(self.ragged(), lower ? "tril" : "triu", {diagonal, ragged_columns ? 0 : width}, [&] {
     const Tensor made = empty(ragged_columns ? Dims{rows} : Dims{rows, width}, DType::bool_);
     bool* next = made.data<bool>();
     for (int64_t row = 0; row < rows; ++row) {

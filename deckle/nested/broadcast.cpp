@@ -81,7 +81,7 @@ RepeatedRows repeat_by(const Tensor& values, const NestedTensor& other, const Ra
   const auto first_repeated = std::find(moves.begin(), moves.end(), false);
   if (std::find(first_repeated, moves.end(), true) == moves.end()) {  // broadcast along inner dims alone: each row becomes a run
     const auto outer = static_cast<int>(first_repeated - moves.begin());
-    return launch::repeat_by(values, kept_on_device(ragged, "runs", {outer}, [&] {
+    return launch::repeat_by(values, kept_value(ragged, "runs", {outer}, [&] {
                                std::vector<int64_t> runs;
                                for (int64_t b = 0; b < lead.components(); ++b) {
                                  int64_t rows = 1, run = 1;
@@ -93,7 +93,7 @@ RepeatedRows repeat_by(const Tensor& values, const NestedTensor& other, const Ra
                              }));
   }
   return index_select(values, 0,
-                      kept_on_device(
+                      kept_value(
                           ragged, "beside", Dims(moves.begin(), moves.end()), [&] { return places_in(other, lead, moves); },
                           std::span(&other.ragged(), 1)));
 }

@@ -55,7 +55,6 @@ void require_same_ragged(const std::vector<NestedTensor>& tensors) {
 /// The shapes behind the first, on which what is kept of that depends.
 std::vector<Ragged> others_of(const std::vector<NestedTensor>& tensors) {
   std::vector<Ragged> others;
-  if (factory_device().is_cpu()) return others;
   for (size_t i = 1; i < tensors.size(); ++i) others.push_back(tensors[i].ragged());
   return others;
 }

@@ -34,8 +34,8 @@ NestedTensor flip(const NestedTensor& self, IntSpan dims) {
       const auto backwards = [&](int64_t b, std::vector<int64_t>& positions) {
         for (int64_t i = shape.size(b, along); i-- > 0;) positions.push_back(i);
       };
-      const Tensor index = kept_on_device(result.ragged(), "flip", {along},
-                                          [&] { return nested::rows_at(result.ragged(), along, backwards).index; });
+      const Tensor index =
+          kept_value(result.ragged(), "flip", {along}, [&] { return nested::rows_at(result.ragged(), along, backwards).index; });
       result = {index_select_or(result.values(), index), result.ragged()};
     }
   }

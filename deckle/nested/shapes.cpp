@@ -132,7 +132,7 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
     sizes.push_back(x.values().size(order[static_cast<size_t>(dim)] - ragged_dims + 1));
   for (int64_t dim = lead; dim < rank; ++dim) flat.push_back(x.values().size(dim - ragged_dims + 1));
   if (!matrices) return {reshape(index_select_or(reshape(x.values(), flat), rows.index), sizes), rows.shape};
-  const Matrices each = kept_on_device(x.ragged(), "matrices", key, [&] { return matrices_of(x, swap_at, swapped); });
+  const Matrices each = kept_value(x.ragged(), "matrices", key, [&] { return matrices_of(x, swap_at, swapped); });
   return {view(grouped_transpose(x.values(), each.sizes, each.transposed), sizes), rows.shape};
 }
 

@@ -274,8 +274,8 @@ NestedTensor roll(const NestedTensor& self, int64_t shift, int64_t dim) {
     return range_of_components(self, count - by, count, 1, count - by);
   }
   if (!self.is_ragged(dim)) return {roll(self.values(), shift, nested::values_dim(dim, self)), self.ragged()};
-  const Tensor index = kept_on_device(self.ragged(), "roll", {dim, shift},
-                                      [&] { return rolled(self, dim, [&](int64_t) { return shift; }).index; });
+  const Tensor index =
+      kept_value(self.ragged(), "roll", {dim, shift}, [&] { return rolled(self, dim, [&](int64_t) { return shift; }).index; });
   return {index_select_or(self.values(), index), self.ragged()};
 }
 
@@ -334,8 +334,8 @@ NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim, const Sc
     dim = nested::wrap_dim(dim, self);
     check(self.is_ragged(dim), "dim {} of shape {} is not ragged (expected a ragged dim; of others pad and narrow the values)",
           dim, nested::ShapeOf{self});
-    const Tensor index = kept_on_device(self.ragged(), "shift", {dim, offset},
-                                        [&] { return shifted(self, dim, [&](int64_t) { return offset; }).index; });
+    const Tensor index = kept_value(self.ragged(), "shift", {dim, offset},
+                                    [&] { return shifted(self, dim, [&](int64_t) { return offset; }).index; });
     return {index_select_or(self.values(), index, value), self.ragged()};
   });
 }

@@ -30,35 +30,35 @@ Ragged sequences(const Ragged& ragged) {
   const RaggedShape& shape = *ragged;
   const int last = shape.ragged_dims() - 1;
   if (last == 0) return ragged;
-  return shape.row_map().derived({"sequences"}, [&] {
+  return nested::kept_shape(ragged, "sequences", {}, [&] {
     std::vector<int64_t> lengths;
     for (int64_t b = 0; b < shape.components(); ++b) {
       int64_t count = 1;
       for (int dim = 0; dim < last; ++dim) count *= shape.size(b, dim);
       lengths.insert(lengths.end(), static_cast<size_t>(count), shape.size(b, last));
     }
-    return Ragged::from_lengths(lengths).shared();
+    return Ragged::from_lengths(lengths);
   });
 }
 
-/// The shape with counted(lengths) along its last ragged dim, made once for each derivation.
-Ragged with_lengths(const Ragged& ragged, const RowMap::Derivation& derivation,
+/// The shape with counted(lengths) along its last ragged dim.
+Ragged with_lengths(const Ragged& ragged, std::string_view what, IntSpan numbers,
                     const std::function<Ragged(const Ragged&)>& counted) {
   const RaggedShape& shape = *ragged;
   const int last = shape.ragged_dims() - 1;
   if (last == 0) return counted(ragged);
-  return shape.row_map().derived(derivation, [&] {
+  return nested::kept_shape(ragged, what, numbers, [&] {
     std::vector<int64_t> sizes(shape.sizes().begin(), shape.sizes().end()), lengths;
     for (int64_t b = 0; b < shape.components(); ++b) lengths.push_back(shape.size(b, last));
     const Ragged counts = counted(Ragged::from_lengths(lengths));
     for (int64_t b = 0; b < shape.components(); ++b) sizes[static_cast<size_t>(b * shape.ragged_dims() + last)] = counts->size(b);
-    return std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims());
+    return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims()));
   });
 }
 
 Ragged in_windows(const Ragged& ragged, int64_t size, int64_t stride, int64_t dilation, Padding padding) {
   const bool within = padding == Padding::valid;
-  return with_lengths(ragged, {"windows", {size, stride, dilation, within}},
+  return with_lengths(ragged, "windows", {size, stride, dilation, static_cast<int64_t>(within)},
                       [&](const Ragged& of) { return shapes::count_windows(of, size, stride, dilation, within); });
 }
 
@@ -72,7 +72,7 @@ NestedTensor pool1d(const NestedTensor& x, int64_t kernel_size, std::optional<in
 Tensor end_rows(const NestedTensor& x, bool last) {
   check(x.ragged_dims() == 1, "shape {} has {} ragged dims (expected one, whose first or last row is taken)", nested::ShapeOf{x},
         x.ragged_dims());
-  return kept_on_device(x.ragged(), last ? "last rows" : "first rows", {}, [&] {
+  return kept_value(x.ragged(), last ? "last rows" : "first rows", {}, [&] {
     std::vector<int64_t> rows;
     const auto offsets = x.ragged()->offsets();
     for (size_t b = 0; b + 1 < offsets.size(); ++b)
@@ -109,7 +109,7 @@ NestedTensor max_pool1d(const NestedTensor& input, int64_t kernel_size, std::opt
 
 NestedTensor interpolate1d(const NestedTensor& input, double scale, Interpolation mode) {
   if (regular_sequences(input)) return {interpolate1d(input.values(), scale, mode), input.ragged()};
-  const Ragged counts = with_lengths(input.ragged(), {"scaled", {std::bit_cast<int64_t>(scale)}},
+  const Ragged counts = with_lengths(input.ragged(), "scaled", {std::bit_cast<int64_t>(scale)},
                                      [&](const Ragged& of) { return shapes::scale_lengths(of, scale); });
   return {segment_interpolate1d(input.values(), sequences(input.ragged()), scale, mode), counts};
 }

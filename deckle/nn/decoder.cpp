@@ -2,12 +2,13 @@
 
 #include <cmath>
 #include <cstring>
-#include <numeric>
+#include <vector>
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/capacity.h"
+#include "deckle/nested/kept_rows.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/loss.h"
@@ -54,25 +55,24 @@ Tensor shift_tokens(const Tensor& tokens, const RaggedShape& shape, int64_t coun
   return result;
 }
 
-/// Of the components without their last tokens; one for each shape, so that its offsets and tiles go to a GPU once.
+/// Of the components without their last tokens.
 Ragged without_last(const Ragged& ragged) {
-  return ragged->row_map().derived({"without the last row"}, [&] {
+  return nested::kept_shape(ragged, "without the last row", {}, [&] {
     std::vector<int64_t> lengths(ragged->sizes().begin(), ragged->sizes().end());
     for (int64_t& length : lengths) length = std::max<int64_t>(length - 1, 0);
-    return Ragged::from_lengths(lengths).shared();
+    return Ragged::from_lengths(lengths);
   });
 }
 
-/// The rows of all tokens but the last of each component, on the host.
-Tensor rows_without_last(const RaggedShape& shape, int64_t count) {
-  const Tensor rows = empty({count}, DType::int64);
-  auto* row = rows.data<int64_t>();
-  for (int64_t b = 0; b < shape.components(); ++b) {
-    const int64_t length = std::max<int64_t>(shape.size(b) - 1, 0);
-    std::iota(row, row + length, shape.offset(b));
-    row += length;
-  }
-  return rows;
+/// The rows of all tokens but the last of each component.
+Tensor rows_without_last(const Ragged& ragged) {
+  return kept_value(ragged, "rows but the last", {}, [&] {
+    std::vector<int64_t> rows;
+    for (int64_t b = 0; b < ragged->components(); ++b) {
+      for (int64_t row = ragged->offset(b); row + 1 < ragged->offset(b + 1); ++row) rows.push_back(row);
+    }
+    return nested::index_tensor(rows);
+  });
 }
 
 }  // namespace
@@ -124,7 +124,8 @@ Tensor DecoderLM::loss(const NestedTensor& tokens) const try {
   const RaggedShape& shape = *tokens.ragged();
   Tensor given, following;
   if (tokens.values().device().is_cuda()) {  // the host knows the rows, so it need not read the tokens
-    const Tensor values = tokens.values().to(device()), rows = rows_without_last(shape, count).to(device());
+    const OnDevice there(device());
+    const Tensor values = tokens.values().to(device()), rows = rows_without_last(tokens.ragged());
     given = index_select(values, 0, rows);
     following = index_select(values, 0, rows + 1);
   } else {

@@ -87,10 +87,10 @@ Tensor composite::segment_others(const Tensor& values, const Ragged& ragged) {
   Dims one_row = shapes::segment_values_shape(values.sizes(), ragged);
   one_row[0] = 1;
   if (!ragged->order().empty()) {  // gathers contiguous rows, and scatters back
-    const Sorted sorted = kept_on_device(ragged, "sorted", {}, [&] { return sorted_rows(*ragged); });
+    const Sorted sorted = kept_value(ragged, "sorted", {}, [&] { return sorted_rows(*ragged); });
     return index_select(deckle::segment_others(index_select(values, 0, sorted.rows), sorted.ragged), 0, sorted.places);
   }
-  const std::vector<Level> levels = kept_on_device(ragged, "pairs", {}, [&] { return levels_of(lengths_of(*ragged)); });
+  const std::vector<Level> levels = kept_value(ragged, "pairs", {}, [&] { return levels_of(lengths_of(*ragged)); });
   struct Factors {
     Tensor left, right;
   };
