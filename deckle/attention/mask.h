@@ -69,14 +69,14 @@ AttentionMask prefix_lm(int64_t keys);
 AttentionMask prefix_lm(std::span<const int64_t> keys);
 
 /// Keys of the query's own document, for sequences that hold several: int64 ids [B, M] of the queries and [B, N] of the keys (one
-/// argument serves both), dense or ragged as q and k are. Equal ids are one document, wherever they stand.
+/// argument serves both), on any device, dense or ragged as q and k are. Equal ids are one document, wherever they stand.
 AttentionMask documents(const Tensor& ids);
 AttentionMask documents(const Tensor& q_ids, const Tensor& k_ids);
 AttentionMask documents(const NestedTensor& ids);
 AttentionMask documents(const NestedTensor& q_ids, const NestedTensor& k_ids);
 
-/// Keys where the bool tensor [B, H, M, N] is true; any dim may be 1. In a ragged batch M and N reach as far as the longest
-/// sequence.
+/// Keys where the bool tensor [B, H, M, N], on any device, is true; any dim may be 1. In a ragged batch M and N reach as far as
+/// the longest sequence.
 AttentionMask boolean(const Tensor& allowed);
 
 }  // namespace masks

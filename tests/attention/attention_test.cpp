@@ -221,9 +221,10 @@ TEST(Attention, AnExpandedBiasIsNotCopied) {
 TEST(Attention, AWindowWithoutLimitsSaysFromWhereDistancesCount) {
   const Tensor q = random_tensor({1, 3, 2, 4}), k = random_tensor({1, 5, 2, 4}), slopes = random_tensor({2});
   const auto with = [&](const AttentionMask& mask) { return attention(q, k, k, {.mask = mask, .slopes = slopes}); };
-  Tensor bias = zeros({1, 2, 3, 5}, DType::float64);
-  for (int64_t n = 0; n < bias.numel(); ++n)
-    bias.data<double>()[n] = -slopes.to_vector()[static_cast<size_t>(n / 15)] * static_cast<double>(std::abs(n % 5 - n / 5 % 3));
+  const Tensor made = zeros_raw({1, 2, 3, 5}, DType::float64, Device());
+  for (int64_t n = 0; n < made.numel(); ++n)
+    made.data<double>()[n] = -slopes.to_vector()[static_cast<size_t>(n / 15)] * static_cast<double>(std::abs(n % 5 - n / 5 % 3));
+  const Tensor bias = made.to(factory_device());
   expect_close(with(masks::window<Alignment::top_left>(-1, -1)), attention(q, k, k, {.bias = bias}), 1e-12, 1e-12);
   expect_equal(with(masks::window(-1, -1)), with(masks::full()));
   EXPECT_NE(with(masks::window<Alignment::top_left>(-1, -1)).to_vector(), with(masks::full()).to_vector());

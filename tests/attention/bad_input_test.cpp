@@ -37,10 +37,16 @@ NestedTensor planes(std::vector<int64_t> sizes, DType dtype = DType::float64) {
   for (size_t b = 0; b < sizes.size(); b += 2) numel += sizes[b] * sizes[b + 1];
   return {random_tensor({numel}, dtype), Ragged(std::make_shared<const RaggedShape>(std::move(sizes), 2))};
 }
-/// A tensor on a device without memory in this process: refused inputs are not read.
+/// Where factories make no tensors.
+Device other_device() { return Device{DeviceKind::cuda, static_cast<int16_t>(factory_device().is_cuda() ? 1 : 0)}; }
+/// A tensor there, without memory in this process: refused inputs are not read.
 Tensor elsewhere(Ints sizes) {
-  return make_tensor(std::make_shared<Storage>(nullptr, int64_t{1} << 20, Device{DeviceKind::cuda, 0}, [] {}), sizes,
-                     x(sizes).strides(), 0, DType::float64);
+  return make_tensor(std::make_shared<Storage>(nullptr, int64_t{1} << 20, other_device(), [] {}), sizes, x(sizes).strides(), 0,
+                     DType::float64);
+}
+
+std::string on_two_devices(const std::string& name, Device on = other_device(), Device q = factory_device()) {
+  return "attention: " + name + " is on " + to_string(on) + ", q on " + to_string(q) + " (expected one device)";
 }
 
 struct Refusal {
@@ -110,8 +116,8 @@ TEST(AttentionBadInput, QueriesKeysAndValues) {
        "attention: q, k and v are float64, float32 and float64 (expected one dtype)"},
       {call(d.to(DType::int64), d.to(DType::int64), d.to(DType::int64)),
        "attention: q, k and v are int64 (expected float64, float32, bfloat16 or float16)"},
-      {call(elsewhere({2, 3, 4, 8}), d, d), "attention: k is on cpu, q on cuda:0 (expected one device)"},
-      {call(d, d, elsewhere({2, 3, 4, 8})), "attention: v is on cuda:0, q on cpu (expected one device)"},
+      {call(elsewhere({2, 3, 4, 8}), d, d), on_two_devices("k", factory_device(), other_device())},
+      {call(d, d, elsewhere({2, 3, 4, 8})), on_two_devices("v")},
   });
 }
 
@@ -149,7 +155,7 @@ TEST(AttentionBadInput, Bias) {
       {nested_with({.bias = x({2, 4, 3, 2})}), "attention: bias has shape [2, 4, 3, 2]; dim 3 must be 1 or at least 3"},
       {with({.bias = x({1, 1, 3, 3}, DType::float32)}), "attention: bias is float32 (expected float64, as q)"},
       {with({.bias = x({1, 1, 3, 3})}, DType::bfloat16), "attention: bias is float64 (expected bfloat16, as q)"},
-      {with({.bias = elsewhere({1, 1, 3, 3})}), "attention: bias is on cuda:0, q on cpu (expected one device)"},
+      {with({.bias = elsewhere({1, 1, 3, 3})}), on_two_devices("bias")},
       {nested_with({.bias = x({1, 1, 1, 1}), .ragged_bias = planes({2, 2, 3, 3})}),
        "attention: both bias and ragged_bias are given (expected one of them)"},
       {nested_with({.ragged_bias = ragged({2, 3}, {3})}),
@@ -172,7 +178,7 @@ TEST(AttentionBadInput, NumbersByHead) {
       {with({.slopes = x({4}, float32)}), "attention: slopes is float32 (expected float64 beside float64 inputs)"},
       {with({.slopes = x({4}, DType::bfloat16)}, DType::bfloat16),
        "attention: slopes is bfloat16 (expected float32 beside bfloat16 inputs)"},
-      {with({.slopes = elsewhere({4})}), "attention: slopes is on cuda:0, q on cpu (expected one device)"},
+      {with({.slopes = elsewhere({4})}), on_two_devices("slopes")},
       {with({.sinks = x({1})}), "attention: sinks has shape [1] (expected [H] for 4 heads)"},
       {with({.sinks = x({4})}, float32), "attention: sinks is float64 (expected float32 beside float32 inputs)"},
       {with({.table = x({4})}), "attention: table has shape [4] (expected [H, 2 R + 1] for 4 heads)"},

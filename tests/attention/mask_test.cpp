@@ -49,11 +49,11 @@ bool chance(double probability) { return std::uniform_real_distribution<double>(
 
 NestedTensor random_ids(const std::vector<int64_t>& lengths) {
   const Ragged shape = Ragged::from_lengths(lengths);
-  const Tensor ids = zeros({shape->rows()}, DType::int64);
+  const Tensor ids = zeros_raw({shape->rows()}, DType::int64, Device());
   const bool sorted = chance(0.5);  // else documents lie scattered
   int64_t id = 0;
   for (int64_t i = 0; i < ids.numel(); ++i) ids.data<int64_t>()[i] = sorted ? (id += chance(0.2)) % 4 : random_integer(-1, 2);
-  return {ids, shape};
+  return {ids.to(factory_device()), shape};
 }
 
 Case random_leaf(const Batch& batch) {
@@ -90,8 +90,9 @@ Case random_leaf(const Batch& batch) {
               fmt::format("prefix_lm({})", n)};
     }
     case 5: {
-      const NestedTensor q = random_ids(batch.rows), k = random_ids(batch.keys);
-      return {masks::documents(q, k),
+      const NestedTensor q_ids = random_ids(batch.rows), k_ids = random_ids(batch.keys);
+      const NestedTensor q = q_ids.to(Device()), k = k_ids.to(Device());
+      return {masks::documents(q_ids, k_ids),
               [=](int64_t b, int64_t, int64_t i, int64_t j) {
                 return q.values().data<int64_t>()[q.ragged()->offsets()[static_cast<size_t>(b)] + i] ==
                        k.values().data<int64_t>()[k.ragged()->offsets()[static_cast<size_t>(b)] + j];
@@ -103,8 +104,8 @@ Case random_leaf(const Batch& batch) {
       const Dims sizes{chance(0.5) ? batch.sequences() : 1, chance(0.4) ? batch.heads : 1,
                        chance(0.7) ? most_rows + random_integer(0, more) : 1,
                        chance(0.8) ? most_keys + random_integer(0, more) : 1};
-      const Tensor allowed = gt(random_tensor(sizes), chance(0.5) ? -0.8 : 0.5);
-      return {masks::boolean(allowed),
+      const Tensor given = gt(random_tensor(sizes), chance(0.5) ? -0.8 : 0.5), allowed = given.to(Device());
+      return {masks::boolean(given),
               [=](int64_t b, int64_t h, int64_t i, int64_t j) {
                 const int64_t at[4] = {b, h, i, j};
                 int64_t offset = 0;
@@ -196,7 +197,7 @@ TEST(AttentionMask, FormulasStayFormulasAndEmptyTilesAreSkipped) {
   EXPECT_TRUE(!compiled(masks::boolean(padding)).plane.defined());
   EXPECT_EQ(compiled(masks::boolean(padding)).bounds[1], 4);
   const Ragged longer = Ragged::from_lengths(std::vector<int64_t>{64});
-  Tensor teeth = zeros({1, 1, 1, 64}, DType::bool_);
+  const Tensor teeth = zeros_raw({1, 1, 1, 64}, DType::bool_, Device());
   for (int64_t j = 8; j < 40; j += 2) teeth.data<bool>()[j] = true;
   const CompiledMask comb = compile_mask(masks::boolean(teeth), longer, longer, 2);
   EXPECT_TRUE(comb.plane.defined() && comb.range_count <= 4);
@@ -218,14 +219,16 @@ std::tuple<Tensor, Tensor> dense_attention(const Batch& batch, const Case& c, co
       lses.push_back(zeros({rows, heads}, DType::float64));
       continue;
     }
-    const Tensor allowed = zeros({heads, rows, keys}, DType::bool_), dead = zeros({heads, rows, 1}, DType::bool_);
+    const Tensor seen = zeros_raw({heads, rows, keys}, DType::bool_, Device());
+    const Tensor blind = zeros_raw({heads, rows, 1}, DType::bool_, Device());
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t i = 0; i < rows; ++i) {
         bool any = false;
-        for (int64_t j = 0; j < keys; ++j) any |= allowed.data<bool>()[(h * rows + i) * keys + j] = c.sees(b, h, i, j);
-        dead.data<bool>()[h * rows + i] = !any;
+        for (int64_t j = 0; j < keys; ++j) any |= seen.data<bool>()[(h * rows + i) * keys + j] = c.sees(b, h, i, j);
+        blind.data<bool>()[h * rows + i] = !any;
       }
     }
+    const Tensor allowed = seen.to(factory_device()), dead = blind.to(factory_device());
     const auto by_head = [](const Tensor& x, int64_t first, int64_t count) {
       return transpose(slice(x, 0, first, first + count), 0, 1);
     };
@@ -308,7 +311,7 @@ TEST(AttentionMask, TensorsOfAMaskMayBeWrittenAfterwards) {
 
 TEST(AttentionMask, ScatteredRangesTakeNoMoreThanAPlane) {
   const int64_t rows = 512;
-  const Tensor ids = zeros({1, rows}, DType::int64);
+  const Tensor ids = zeros_raw({1, rows}, DType::int64, Device());
   for (int64_t i = 0; i < rows; ++i) ids.data<int64_t>()[i] = i % 2;
   const Ragged one = Ragged::from_lengths(std::vector<int64_t>{rows});
   const CompiledMask mask = compile_mask(masks::documents(ids) && masks::causal(), one, one, 1);

@@ -20,10 +20,11 @@ struct TwoOutputs final : autograd::Node {
 /// Bytes that `call` held at once beyond what there was.
 template <typename Call>
 int64_t peak_of(const Call& call) {
-  reset_peak_memory();
-  const int64_t before = memory_stats().in_use;
+  const Device device = factory_device();
+  reset_peak_memory(device);
+  const int64_t before = memory_stats(device).in_use;
   call();
-  return memory_stats().peak - before;
+  return memory_stats(device).peak - before;
 }
 
 constexpr int64_t kSize = 1 << 20;

@@ -4,6 +4,7 @@
 #include "deckle/nested/generated/pointwise.h"
 #include "deckle/nested/generated/shape.h"
 #include "deckle/nested/padding.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
@@ -104,7 +105,7 @@ TEST(NestedEmbedding, LooksUpAndSumsBags) {
     expect_components(embedding(weight, indices), indices.components(), [&](int64_t b) { return embedding(weight, indices[b]); });
     for (const BagMode mode : {BagMode::sum, BagMode::mean, BagMode::max}) {
       expect_components(embedding_bag(weight, indices, Tensor(), mode), indices.components(), [&](int64_t b) {
-        const Tensor zero = zeros_raw({3}, DType::float64, Device());
+        const Tensor zero = zeros({3}, DType::float64);
         return lengths[static_cast<size_t>(b)] == 0 ? zero : embedding_bag(weight, indices[b].unsqueeze(0), {}, mode)[0];
       });
     }

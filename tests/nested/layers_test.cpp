@@ -247,7 +247,7 @@ TEST(NestedLosses, PerTokenPerSequencePerBatch) {
 TEST(NestedLosses, OfClassesCountWhatIsNotIgnored) {
   const std::vector<int64_t> lengths = {3, 0, 4};
   const NestedTensor logits = random_nested(lengths, {5}), classes = random_indices(lengths, 5);
-  classes.values().data<int64_t>()[1] = -100;
+  classes.values()[1].fill_(-100);
   const Tensor losses = cross_entropy(logits.values(), classes.values(), {.reduction = Reduction::none});
   expect_close(cross_entropy(logits, classes), sum(losses) / 6.0);
   expect_close(cross_entropy(logits, classes, {.reduction = Reduction::token}), losses);
@@ -296,7 +296,8 @@ TEST(NestedLosses, OfClassesAtSeveralPlacesOfARowAreOneOfASequence) {
   const std::vector<int64_t> lengths = {3, 0, 4};
   const NestedTensor logits = random_nested(lengths, {5, 2}), p = softmax(random_nested(lengths, {5, 2}), 2);
   const NestedTensor first = random_indices(lengths, 5), second = random_indices(lengths, 5);
-  first.values().data<int64_t>()[1] = second.values().data<int64_t>()[1] = second.values().data<int64_t>()[2] = -100;
+  first.values()[1].fill_(-100);
+  second.values().slice(0, 1, 3).fill_(-100);
   const NestedTensor classes(stack({first.values(), second.values()}, 1), first.ragged());
   const auto f = [&](const NestedTensor& x, Reduction reduction) { return cross_entropy(x, classes, {.reduction = reduction}); };
   const Tensor losses = f(logits, Reduction::none), sequences = f(logits, Reduction::sequence);

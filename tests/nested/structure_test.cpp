@@ -156,8 +156,7 @@ TEST(NestedShift, MovesRowsAndFillsWhatComesIn) {
   for (const int64_t by : {-4, -1, 0, 2}) {
     expect_components(shift(x, by, 1, 0.5), 3, [&](int64_t b) {
       const int64_t length = x[b].size(0), kept = std::max<int64_t>(0, length - std::abs(by));
-      const Tensor filler = zeros_raw({length - kept, 2}, DType::float64, Device());
-      filler.fill_(0.5);
+      const Tensor filler = full({length - kept, 2}, 0.5, DType::float64);
       return by >= 0 ? cat({filler, x[b].slice(0, 0, kept)}, 0) : cat({x[b].slice(0, length - kept, length), filler}, 0);
     });
   }

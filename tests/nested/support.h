@@ -33,7 +33,7 @@ inline NestedTensor random_indices(const std::vector<int64_t>& lengths, int64_t 
   for (const int64_t length : lengths) rows += length;
   const Tensor values = zeros_raw({rows}, DType::int64, Device());
   for (int64_t i = 0; i < rows; ++i) values.data<int64_t>()[i] = random_integer(0, high - 1);
-  return NestedTensor::from_lengths(values, lengths);
+  return NestedTensor::from_lengths(values.to(factory_device()), lengths);
 }
 
 inline Tensor integers(std::initializer_list<int64_t> values, DType dtype = DType::int64) {
@@ -45,7 +45,7 @@ inline Tensor integers(std::initializer_list<int64_t> values, DType dtype = DTyp
     else
       result.data<int64_t>()[i++] = value;
   }
-  return result;
+  return result.to(factory_device());
 }
 
 /// A bool vector like `lengths`, each true with probability one half.
@@ -53,7 +53,7 @@ inline NestedTensor random_mask(const std::vector<int64_t>& lengths, Dims regula
   const NestedTensor like = random_nested(lengths, regular);
   const Tensor values = zeros_raw(like.values().sizes(), DType::bool_, Device());
   for (int64_t i = 0; i < values.numel(); ++i) values.data<bool>()[i] = random_integer(0, 1) == 1;
-  return {values, like.ragged()};
+  return {values.to(factory_device()), like.ragged()};
 }
 
 /// got has as many components as `like`, and component b is f(b).

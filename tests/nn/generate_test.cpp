@@ -89,18 +89,18 @@ TEST(KeyValueCache, ARowOfEachSequenceCostsAConstantNumberOfCopies) {
 }
 
 TEST(KeyValueCache, SequencesComeAndGoWithoutCopies) {
-  KeyValueCache cache(1, 1, 2, DType::float32);
+  KeyValueCache cache(1, 1, 2, DType::float32, factory_device());
   for (int b = 0; b < 3; ++b) cache.add();
   cache.extend(std::vector<int64_t>{5, 6, 7});
   const Tensor rows = random_tensor({18, 1, 2}, DType::float32);
   const NestedTensor all = NestedTensor::from_lengths(rows, {5, 6, 7});
   cache.write(0, all, all);
-  const void* memory = cache.keys(0).values().raw_data();
+  const void* memory = address(cache.keys(0).values());
   cache.remove(1);
   EXPECT_EQ(cache.lengths(), (std::vector<int64_t>{5, 7}));
   cache.clear(0);
   cache.extend(std::vector<int64_t>{40, 0});  // more than its own room: that of the one which has gone is its too
-  EXPECT_EQ(cache.keys(0).values().raw_data(), memory);
+  EXPECT_EQ(address(cache.keys(0).values()), memory);
   testing::expect_equal(slice(cache.keys(0)[1], 0, 0, 7), slice(rows, 0, 11, 18));
   cache.remove(0);
   testing::expect_equal(slice(cache.values(0)[0], 0, 0, 7), slice(rows, 0, 11, 18));
@@ -109,7 +109,7 @@ TEST(KeyValueCache, SequencesComeAndGoWithoutCopies) {
 }
 
 TEST(KeyValueCache, WhatThrowsLeavesTheLengthsAsTheyWere) {
-  KeyValueCache cache(1, 1, 2, DType::float32);
+  KeyValueCache cache(1, 1, 2, DType::float32, factory_device());
   for (int b = 0; b < 2; ++b) cache.add();
   expect_error([&] { cache.extend(std::vector<int64_t>{1, -1}); }, "-1 new positions (expected 0..2^40)");
   EXPECT_EQ(cache.lengths(), (std::vector<int64_t>{0, 0}));

@@ -340,11 +340,11 @@ TEST(Clip, HalvesAreRoundedOnce) {
 TEST(Clip, GradientsThatAreNotFiniteStay) {
   const std::vector<Tensor> parameters = random_parameters(DType::float32);
   set_random_gradients(parameters);
-  parameters[0].grad().data<float>()[2] = INFINITY;
+  parameters[0].grad().view({-1})[2].fill_(INFINITY);
   const Tensor before = parameters[3].grad().clone();
   EXPECT_EQ(clip_gradient_norm(parameters, 1), INFINITY);
   expect_equal(parameters[3].grad(), before);
-  parameters[0].grad().data<float>()[2] = NAN;
+  parameters[0].grad().view({-1})[2].fill_(NAN);
   EXPECT_TRUE(std::isnan(clip_gradient_norm(parameters, 1)));
   expect_equal(parameters[3].grad(), before);
 }
