@@ -16,7 +16,7 @@ struct Pattern {
 };
 
 /// Zero-length components at the edges and inside, all empty, several lengths, long enough for any sample; the same with two
-/// ragged dims.
+/// ragged dims. With DECKLE_TEST_FEW_PATTERNS one of each, for tools under which all of them would take hours.
 const std::vector<Pattern>& patterns();
 
 Ragged make_ragged(std::vector<int64_t> sizes, int ragged_dims);
