@@ -158,7 +158,6 @@ TEST(CudaAttentionFeatures, ABiasLargerThanItsSequencesIsIsolated) {
   }
 }
 
-// A bias that is expanded is read as one row, and its gradient is of each row.
 // Planes of a ragged bias lie where offsets tell, also where all sequences are equally long, or there is one alone.
 TEST(CudaAttentionFeatures, ARaggedBiasOfEqualLengths) {
   NEEDS_CUDA_KERNELS();
@@ -191,6 +190,7 @@ TEST(CudaAttentionFeatures, ARaggedBiasOfEqualLengths) {
   }
 }
 
+// A bias that is expanded is read as one row, and its gradient is of each row.
 TEST(CudaAttentionFeatures, ABiasExpandedOverRows) {
   NEEDS_CUDA_KERNELS();
   Operands x = operands(130, 200);

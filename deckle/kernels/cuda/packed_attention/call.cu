@@ -18,9 +18,9 @@ int64_t common_length(const int64_t* offsets, int64_t sequences) {
   return length;
 }
 
-/// Sequences of one length each, all of whose rows are keys.
+/// Sequences of one length each, all of whose rows are keys, and no bias that lies sequence by sequence: as the plan has it.
 bool is_dense(const AttentionProblem& p) {
-  return p.known() && p.k_lengths == nullptr && common_length(p.q_offsets, p.sequences) >= 0 &&
+  return p.known() && p.k_lengths == nullptr && p.bias_offsets == nullptr && common_length(p.q_offsets, p.sequences) >= 0 &&
          common_length(p.k_offsets, p.sequences) >= 0;
 }
 
