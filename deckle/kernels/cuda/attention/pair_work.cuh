@@ -4,7 +4,8 @@
 #pragma once
 
 #include "deckle/kernels/cuda/attention/checks.h"
-#include "deckle/kernels/cuda/attention/forward.cuh"
+#include "deckle/kernels/cuda/attention/forward_walk.cuh"
+#include "deckle/kernels/cuda/tile/product.cuh"
 
 namespace deckle::kernels::cuda::attention {
 
