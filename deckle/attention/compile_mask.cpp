@@ -51,7 +51,7 @@ class RowEvaluator {
   KeySpans spans(const Node::Documents& documents, int64_t row, int64_t) {
     auto [at, fresh] = documents_.try_emplace(&documents);
     if (fresh) {
-      const int64_t* ids = documents.k_ids.values().data<int64_t>() + k_rows_->offsets()[sequence_];
+      const int64_t* ids = documents.k_ids.values().data<int64_t>() + documents.k_ids.ragged()->offsets()[sequence_];
       for (int64_t key = 0; key < keys_; ++key) append(at->second[ids[key]], {key, key + 1});
     }
     const int64_t id = documents.q_ids.values().data<int64_t>()[q_rows_->offsets()[sequence_] + row];
@@ -103,7 +103,7 @@ int64_t boolean_heads(const AttentionMask& mask, int64_t heads) {
   return result;
 }
 
-void require_fit(const AttentionMask& mask, const Ragged& q_rows, const Ragged& k_rows, int64_t heads) {
+void require_fit(const AttentionMask& mask, const Ragged& q_rows, const Ragged& k_rows, int64_t heads, const Ragged& all_rows) {
   visit_mask(mask, [&](const Node& node) {
     if (const auto* prefix = std::get_if<Node::Prefix>(&node.is)) {
       const auto given = static_cast<int64_t>(prefix->keys.size());
@@ -112,8 +112,9 @@ void require_fit(const AttentionMask& mask, const Ragged& q_rows, const Ragged& 
     } else if (const auto* documents = std::get_if<Node::Documents>(&node.is)) {
       check(documents->q_ids.ragged() == q_rows, "masks::documents has ids for {}, q has {}",
             to_string(documents->q_ids.ragged()), to_string(q_rows));
-      check(documents->k_ids.ragged() == k_rows, "masks::documents has ids for {}, k has {}",
-            to_string(documents->k_ids.ragged()), to_string(k_rows));
+      check(documents->k_ids.ragged() == k_rows || documents->k_ids.ragged() == all_rows,
+            "masks::documents has ids for {}, k has {}", to_string(documents->k_ids.ragged()),
+            to_string(all_rows.defined() ? all_rows : k_rows));
     } else if (const auto* boolean = std::get_if<Node::Boolean>(&node.is)) {
       require_plane("masks::boolean", boolean->allowed, q_rows, k_rows, heads);
     }
@@ -163,9 +164,10 @@ void store_ranges(const std::vector<KeySpans>& rows, CompiledMask& result) {
 
 int64_t compiled_masks() { return mask_count.load(std::memory_order_relaxed); }
 
-CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const Ragged& k_rows, int64_t heads) {
+CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const Ragged& k_rows, int64_t heads,
+                          const Ragged& all_rows) {
   mask_count.fetch_add(1, std::memory_order_relaxed);
-  require_fit(mask, q_rows, k_rows, heads);
+  require_fit(mask, q_rows, k_rows, heads, all_rows);
   CompiledMask result;
   std::optional<Alignment> alignment;
   visit_mask(mask, [&](const Node& node) {

@@ -21,8 +21,10 @@ struct CompiledMask {
 
 /// Bands stay formulas where the kernels can hold them; all else becomes ranges, as many as the row with most needs. A boolean
 /// mask with more than a few runs of keys in a row stays a plane with ranges around it, and so does whatever is so scattered that
-/// its ranges would be larger than a plane. Throws if the mask does not fit the sequences.
-CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const Ragged& k_rows, int64_t heads);
+/// its ranges would be larger than a plane. Throws if the mask does not fit the sequences. Documents may have ids of `all_rows`,
+/// where some behind the keys are spare.
+CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const Ragged& k_rows, int64_t heads,
+                          const Ragged& all_rows = {});
 
 /// Masks compiled by this process so far: how often plans could not be kept.
 int64_t compiled_masks();

@@ -69,7 +69,8 @@ AttentionMask prefix_lm(int64_t keys);
 AttentionMask prefix_lm(std::span<const int64_t> keys);
 
 /// Keys of the query's own document, for sequences that hold several: int64 ids [B, M] of the queries and [B, N] of the keys (one
-/// argument serves both), on any device, dense or ragged as q and k are. Equal ids are one document, wherever they stand.
+/// argument serves both), on any device, dense or ragged as q and k are, or, beside key_lengths, of the keys alone. Equal ids are
+/// one document, wherever they stand.
 AttentionMask documents(const Tensor& ids);
 AttentionMask documents(const Tensor& q_ids, const Tensor& k_ids);
 AttentionMask documents(const NestedTensor& ids);

@@ -125,7 +125,7 @@ void set_offsets(const Ragged& rows, const int64_t*& known, const int64_t*& on_d
 
 void plan_mask(const AttentionOptions& options, AttentionProblem& problem, Owner& owner, bool on_device) {
   if (owner.kept == nullptr) {
-    owner.mask = compile_mask(options.mask, owner.q, owner.k, problem.heads);
+    owner.mask = compile_mask(options.mask, owner.q, owner.k, problem.heads, owner.k_rows);
     if (on_device && (!owner.mask.bounds.empty() || owner.mask.plane.defined())) {
       cuda::refuse_in_capture("a mask compiled and uploaded, as attention_plan does");
       cuda::keep_mirrors(&owner, {bytes_of(owner.mask.bounds), bytes_of(owner.mask.plane)});

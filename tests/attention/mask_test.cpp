@@ -309,6 +309,22 @@ TEST(AttentionMask, TensorsOfAMaskMayBeWrittenAfterwards) {
   expect_equal(gradient(true), gradient(false));
 }
 
+TEST(AttentionMask, DocumentsOfAllRowsBesideKeyLengths) {
+  const std::vector<int64_t> used = {3, 5};
+  const Tensor q = random_tensor({2, 4, 2, 3}), k = random_tensor({2, 6, 2, 3}),
+               q_ids = to(gt(random_tensor({2, 4}), 0.0), DType::int64), k_ids = to(gt(random_tensor({2, 6}), 0.0), DType::int64);
+  const auto result = [&](const AttentionMask& mask) { return attention(q, k, k, {.mask = mask, .key_lengths = used}); };
+  const Tensor of_all = result(masks::documents(q_ids, k_ids));
+  const NestedTensor of_rows = NestedTensor::from_lengths(flatten(q_ids, 0, 1), {4, 4});
+  expect_equal(of_all, result(masks::documents(of_rows, NestedTensor::from_padded(k_ids, used))));
+  for (int64_t b = 0; b < 2; ++b) {
+    const auto keys = [&](const Tensor& x) { return x.slice(0, b, b + 1).slice(1, 0, used[static_cast<size_t>(b)]); };
+    const Tensor alone =
+        attention(q.slice(0, b, b + 1), keys(k), keys(k), {.mask = masks::documents(q_ids.slice(0, b, b + 1), keys(k_ids))});
+    expect_close(of_all.slice(0, b, b + 1), alone, 1e-12, 1e-12);
+  }
+}
+
 TEST(AttentionMask, ScatteredRangesTakeNoMoreThanAPlane) {
   const int64_t rows = 512;
   const Tensor ids = zeros_raw({1, rows}, DType::int64, Device());
