@@ -9,15 +9,27 @@ if(DECKLE_CCACHE)  # where find_program finds none, it says so in the variable
 endif()
 set(DECKLE_CUDA_HOPPER_FLAGS -std=c++20 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
 
-# The kernels behind ops: machine code for each of these, and PTX of the first for every GPU that is newer.
+# The kernels behind ops: machine code for each of these, and PTX of the lowest for every GPU that is newer. Most are compiled
+# once, to that PTX, from which the assembler makes all machine code; those with instructions or sizes of their own for a newer
+# GPU are compiled for each (deckle_cuda_module).
 set(DECKLE_CUDA_ARCHITECTURES "80;90" CACHE STRING
     "Compute capabilities, 80 and newer, that the kernels of ops are built for, and attention's portable ones")
-set(DECKLE_CUDA_OPS_FLAGS)
-foreach(architecture IN LISTS DECKLE_CUDA_ARCHITECTURES)
-  list(APPEND DECKLE_CUDA_OPS_FLAGS -gencode=arch=compute_${architecture},code=sm_${architecture})
+set(architectures ${DECKLE_CUDA_ARCHITECTURES})
+list(SORT architectures COMPARE NATURAL)
+list(GET architectures 0 lowest)
+set(DECKLE_CUDA_OPS_EACH_FLAGS)
+foreach(architecture IN LISTS architectures)
+  list(APPEND DECKLE_CUDA_OPS_EACH_FLAGS -gencode=arch=compute_${architecture},code=sm_${architecture})
 endforeach()
-list(GET DECKLE_CUDA_ARCHITECTURES 0 architecture)
-list(APPEND DECKLE_CUDA_OPS_FLAGS -gencode=arch=compute_${architecture},code=compute_${architecture})
+list(APPEND DECKLE_CUDA_OPS_EACH_FLAGS -gencode=arch=compute_${lowest},code=compute_${lowest})
+list(TRANSFORM architectures REPLACE "[a-z]+$" "")
+list(REMOVE_DUPLICATES architectures)
+list(GET architectures 0 lowest)
+set(DECKLE_CUDA_OPS_FLAGS)
+foreach(architecture IN LISTS architectures)
+  list(APPEND DECKLE_CUDA_OPS_FLAGS -gencode=arch=compute_${lowest},code=sm_${architecture})
+endforeach()
+list(APPEND DECKLE_CUDA_OPS_FLAGS -gencode=arch=compute_${lowest},code=compute_${lowest})
 
 # The portable kernels of attention: the same, but for Hopper, which has kernels of its own and compiles the PTX of sm_80 for what
 # these leave. Each takes two minutes of a processor.

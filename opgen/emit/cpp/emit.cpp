@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "opgen/analyze/calls.h"
@@ -267,9 +268,11 @@ std::string cuda_kernel_file(const Stem& stem, const std::vector<PointwiseKernel
       "\"deckle/kernels/cuda/pointwise/kernels.cuh\"\n",
       kernels_header(stem.home, stem.name));
   std::string functors, functions;
+  std::map<std::string, std::string> known;  // the functor of each expression
   for (const PointwiseKernel& kernel : kernels) {
-    functors += kernel.cuda_functor + "\n";
-    functions += kernel.cuda_function + "\n";
+    const auto [of, is_new] = known.try_emplace(kernel.expression, kernel.functor_name);
+    if (is_new) functors += kernel.cuda_functor + "\n";
+    functions += cuda_function(kernel, of->second) + "\n";
   }
   return text + fmt::format(
                     "\nnamespace {0}::kernels::cuda {{\nnamespace {{\n\n{1}}}  // namespace\n\nnamespace generated {{\n\n{2}}}  "
@@ -284,10 +287,14 @@ void emit_stem(const Stem& stem, const Program& program, bool cuda, Files& files
   const std::string kernels = kernel_header(stem, cuda);
   if (!kernels.empty()) add(kernels_header(stem.home, stem.name), kernels);
   std::vector<std::vector<EmittedOp>> sources(static_cast<size_t>(stem.shards));
-  std::vector<std::vector<PointwiseKernel>> kernel_files(static_cast<size_t>(stem.shards));
+  std::vector<std::vector<PointwiseKernel>> kernel_files(static_cast<size_t>(stem.shards)), cuda_files = kernel_files;
   for (const Op* op : stem.ops) {
     const size_t shard = static_cast<size_t>(shard_of(op->unique_name(), stem.shards));
-    if (op->body == Op::Body::pointwise) kernel_files[shard].push_back(emit_pointwise_kernel(*op, program.functions));
+    if (op->body == Op::Body::pointwise) {
+      const PointwiseKernel kernel = emit_pointwise_kernel(*op, program.functions);
+      kernel_files[shard].push_back(kernel);
+      cuda_files[static_cast<size_t>(shard_of(kernel.expression, stem.shards))].push_back(kernel);
+    }
     sources[shard].push_back(emit_op(*op, cuda));
   }
   for (size_t shard = 0; shard < sources.size(); ++shard) {
@@ -295,7 +302,7 @@ void emit_stem(const Stem& stem, const Program& program, bool cuda, Files& files
     const std::string path = ops_file(stem.home, fmt::format("{}_kernels_{}.cpp", stem.name, shard));
     add(path, kernel_file(stem, path, kernel_files[shard], program));
     if (cuda)
-      add(ops_file(stem.home, fmt::format("{}_kernels_{}.cu", stem.name, shard)), cuda_kernel_file(stem, kernel_files[shard]));
+      add(ops_file(stem.home, fmt::format("{}_kernels_{}.cu", stem.name, shard)), cuda_kernel_file(stem, cuda_files[shard]));
   }
 }
 

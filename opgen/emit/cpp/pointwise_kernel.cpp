@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -115,6 +116,20 @@ std::string traits(const Op& op) {
   return keeps_halves(op.computed, op) ? "  static constexpr bool kExact = true;\n" : "";
 }
 
+/// `code` with $0, $1, ... in place of these names.
+std::string with_numbered_names(const std::string& code, const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t at = 0; at < code.size();) {
+    size_t end = at;
+    while (end < code.size() && (std::isalnum(static_cast<unsigned char>(code[end])) != 0 || code[end] == '_')) ++end;
+    const std::string word = code.substr(at, std::max<size_t>(end - at, 1));
+    const auto found = std::find(names.begin(), names.end(), word);
+    text += found == names.end() ? word : fmt::format("${}", found - names.begin());
+    at += word.size();
+  }
+  return text;
+}
+
 }  // namespace
 
 PointwiseKernel emit_pointwise_kernel(const Op& op, const Functions& functions) {
@@ -152,11 +167,17 @@ PointwiseKernel emit_pointwise_kernel(const Op& op, const Functions& functions) 
       fmt::format("\n  pointwise::run(DECKLE_SIMD({}_blocks)(), compute, inputs, numbers, {{&result, 1}});\n}}\n", function);
   std::vector<std::string> named = kernel_parameters(op);
   named[0] += " context";
-  kernel.cuda_function =
-      wrap("void " + function, named, " {") +
-      fmt::format("\n  pointwise::run(pointwise::kernels{}<{}, {}>(), context, compute, inputs, numbers, result);\n}}\n",
-                  blocks + std::string_view("blocks").size(), functor, inputs.size());
+  kernel.cuda_head = wrap("void " + function, named, " {");
+  kernel.cuda_table = "kernels" + std::string(blocks + std::string_view("blocks").size());
+  kernel.inputs = inputs.size();
+  kernel.functor_name = functor;
+  kernel.expression = fmt::format("{}<{}> {}", kernel.cuda_table, inputs.size(), with_numbered_names(body, inputs));
   return kernel;
+}
+
+std::string cuda_function(const PointwiseKernel& kernel, const std::string& functor) {
+  return fmt::format("{}\n  pointwise::run(pointwise::{}<{}, {}>(), context, compute, inputs, numbers, result);\n}}\n",
+                     kernel.cuda_head, kernel.cuda_table, functor, kernel.inputs);
 }
 
 }  // namespace opgen::cpp
