@@ -1,6 +1,7 @@
 #include "deckle/attention/attention.h"
 
 #include <cmath>
+#include <limits>
 
 #include "deckle/autograd/backward.h"
 #include "deckle/core/allocator.h"
@@ -364,6 +365,32 @@ TEST(Attention, BooleanMasksForbidKeys) {
   const Tensor allowed = ne(testing::tensor_of({1, 0, 1, 0}), 0.0).view({1, 1, 1, 4});
   const Tensor kept = cat({k.select(1, 0).unsqueeze(1), k.select(1, 2).unsqueeze(1)}, 1);
   expect_close(attention(q, k, k, {.mask = masks::boolean(allowed)}), attention(q, kept, kept), 1e-12, 1e-12);
+}
+
+// A bias often stands for a mask by the least finite number, beside which scores vanish. A row of which every key has it sees all
+// of them alike, in powers of two, too, where that number times log2 e is infinite.
+TEST(Attention, ARowOfTheLeastFiniteBiasesIsTheMeanOfItsValues) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const auto& [dtype, least] : {std::pair(DType::bfloat16, -3.3895313892515355e38),
+                                     {DType::float32, -3.4028234663852886e38},
+                                     {DType::float64, -1.7976931348623157e308}}) {
+    SCOPED_TRACE(name(dtype));
+    const Tensor q = random_tensor({2, 40, 2, 64}).to(dtype).requires_grad_(), k = random_tensor({2, 300, 2, 64}).to(dtype),
+                 v = random_tensor({2, 300, 2, 64}).to(dtype).requires_grad_(), bias = zeros({1, 1, 40, 300}, DType::float64);
+    bias.narrow(2, 5, 1).fill_(least);
+    bias.narrow(2, 6, 1).fill_(least);
+    bias.narrow(2, 6, 1).narrow(3, 0, 100).fill_(-kInfinity);
+    bias.narrow(2, 7, 1).narrow(3, 0, 200).fill_(least);
+    const Tensor out = attention(q, k, v, {.bias = bias.to(dtype)}), values = v.detach().to(DType::float64);
+    const auto row = [&](int64_t i) { return out.detach().to(DType::float64).select(1, i); };
+    const double bound = dtype == DType::bfloat16 ? 1e-2 : 1e-6;
+    expect_close(row(5), mean(values, Ints{1}), bound, bound);
+    expect_close(row(6), mean(values.narrow(1, 100, 200), Ints{1}), bound, bound);
+    expect_close(row(7), attention(q, k.narrow(1, 200, 100), v.narrow(1, 200, 100)).detach().to(DType::float64).select(1, 7),
+                 bound, bound);
+    sum(out).backward();
+    for (const Tensor& gradient : {q.grad(), v.grad()}) EXPECT_TRUE(all(isfinite(gradient)).item<bool>());
+  }
 }
 
 TEST(Attention, SpareRowsBehindTheKeysHaveNoPart) {

@@ -44,11 +44,42 @@ DECKLE_SCORES_INLINE __m512i pair_rows(__m512 low, __m512 high, __m512i order) {
   return _mm512_permutexvar_epi16(order, round_pairs(low, high));
 }
 
+/// Weights 2^(factor * (score - near) - far) of 16 columns, as pairs of keys; their sums. One of `near` and `far` is 0: with
+/// `subtracts` that is `far` in some columns.
+template <bool subtracts>
+DECKLE_SCORES_INLINE __m512 weights_of(const float* __restrict scores, int64_t keys, __m512 factor, __m512 near, __m512 far,
+                                       uint32_t* __restrict pairs) {
+  const __m512i order = key_pair_order();
+  const auto weight = [&](const float* at)
+      __attribute__((always_inline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) {
+    const __m512 score = _mm512_loadu_ps(at);
+    return exp2_of(subtracts ? _mm512_sub_ps(score, near) : score, factor, far);
+  };
+  __m512 total0 = _mm512_setzero_ps(), total1 = total0;  // of these keys: short chains of additions round less
+  for (int64_t group = 0; group < keys; group += kKeyGroup) {
+    const float* at = scores + 32 * group;
+    uint32_t* to = pairs + 16 * group;
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; ++i) {
+      const __m512 a = weight(at + 32 * i), b = weight(at + 32 * (i + 16));
+      total0 = _mm512_add_ps(total0, a);
+      total1 = _mm512_add_ps(total1, b);
+      _mm512_storeu_si512(to + 32 * i, pair_rows(a, b, order));
+    }
+  }
+  return _mm512_add_ps(total0, total1);
+}
+
+/// References of rows all of whose scores are far below 0, as by a bias that stands for -inf: times log2 e they are rounded by
+/// more than exponents hold, or leave float32. There they are subtracted first.
+DECKLE_SCORES_INLINE __mmask16 are_far(__m512 references, __mmask16 seen) {
+  return _mm512_mask_cmp_ps_mask(seen, references, _mm512_set1_ps(-1048576.0f), _CMP_LT_OQ);
+}
+
 template <int kVectors>
 DECKLE_SCORES bool softmax(const float* __restrict scores, int64_t keys, float factor, float* __restrict reference,
                            float* __restrict sum, uint32_t* __restrict pairs, float* __restrict rescale) {
   const __m512 times = _mm512_set1_ps(factor), minus_infinity = _mm512_set1_ps(-__builtin_inff());
-  const __m512i order = key_pair_order();
   bool moved = false;
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
@@ -71,7 +102,9 @@ DECKLE_SCORES bool softmax(const float* __restrict scores, int64_t keys, float f
       for (int64_t j = 1; j < keys; ++j) top = _mm512_max_ps(top, _mm512_loadu_ps(scores + 32 * j + 16 * v));
       const __m512 old = _mm512_loadu_ps(reference + 16 * v), now = _mm512_max_ps(top, old);
       const __mmask16 seen = _mm512_cmp_ps_mask(now, minus_infinity, _CMP_NEQ_UQ);
-      const __m512 by = _mm512_mask_blend_ps(seen, _mm512_set1_ps(1.0f), exp2_of(old, times, _mm512_mul_ps(now, times)));
+      const __mmask16 far = are_far(now, seen);
+      const __m512 before = _mm512_mask_sub_ps(old, far, old, now), shift = _mm512_maskz_mul_ps(~far, now, times);
+      const __m512 by = _mm512_mask_blend_ps(seen, _mm512_set1_ps(1.0f), exp2_of(before, times, shift));
       _mm512_storeu_ps(reference + 16 * v, now);
       _mm512_storeu_ps(sum + 16 * v, _mm512_mul_ps(_mm512_loadu_ps(sum + 16 * v), by));
       _mm512_storeu_ps(rescale + 16 * v, by);
@@ -81,21 +114,11 @@ DECKLE_SCORES bool softmax(const float* __restrict scores, int64_t keys, float f
   for (int v = 0; v < kVectors; ++v) {
     const __m512 held = _mm512_loadu_ps(reference + 16 * v);
     // A row without a visible key so far has the reference -inf; use 0, as -inf - (-inf) is NaN.
-    const __m512 shift = _mm512_maskz_mul_ps(_mm512_cmp_ps_mask(held, minus_infinity, _CMP_NEQ_UQ), held, times);
-    __m512 total0 = _mm512_setzero_ps(), total1 = total0;  // of these keys: short chains of additions round less
-    for (int64_t group = 0; group < keys; group += kKeyGroup) {
-      const float* at = scores + 32 * group + 16 * v;
-      uint32_t* to = pairs + 16 * group + 16 * v;
-#pragma GCC unroll 4
-      for (int i = 0; i < 16; ++i) {
-        const __m512 a = exp2_of(_mm512_loadu_ps(at + 32 * i), times, shift),
-                     b = exp2_of(_mm512_loadu_ps(at + 32 * (i + 16)), times, shift);
-        total0 = _mm512_add_ps(total0, a);
-        total1 = _mm512_add_ps(total1, b);
-        _mm512_storeu_si512(to + 32 * i, pair_rows(a, b, order));
-      }
-    }
-    _mm512_storeu_ps(sum + 16 * v, _mm512_add_ps(_mm512_loadu_ps(sum + 16 * v), _mm512_add_ps(total0, total1)));
+    const __mmask16 seen = _mm512_cmp_ps_mask(held, minus_infinity, _CMP_NEQ_UQ), far = are_far(held, seen);
+    const __m512 near = _mm512_maskz_mov_ps(far, held), shift = _mm512_maskz_mul_ps(seen & ~far, held, times);
+    const __m512 total = far == 0 ? weights_of<false>(scores + 16 * v, keys, times, near, shift, pairs + 16 * v)
+                                  : weights_of<true>(scores + 16 * v, keys, times, near, shift, pairs + 16 * v);
+    _mm512_storeu_ps(sum + 16 * v, _mm512_add_ps(_mm512_loadu_ps(sum + 16 * v), total));
   }
   return moved;
 }
