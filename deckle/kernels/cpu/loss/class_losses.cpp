@@ -3,7 +3,7 @@
 //
 //   class_errors            -x[i, target_i], 0 where the target is ignored       reads one element of each row
 //   class_errors_backward   zeros but for -gradient_i at [i, target_i]            writes every element once
-//   counted_mean            sum of loss / number of targets that count            one pass, in double
+//   counted_mean            sum of loss / number of targets that count            one pass
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -13,7 +13,7 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/loss/class_targets.h"
-#include "deckle/kernels/cpu/simd/compensated_sum.h"
+#include "deckle/kernels/cpu/reduce/values.h"
 #include "deckle/kernels/cpu/simd/row_buffer.h"
 
 namespace deckle::kernels::cpu {
@@ -26,27 +26,6 @@ constexpr int64_t kBytesGrain = 262144;  // of zeros
 template <typename Body>
 void visit_targets(const View& target, Body body) {
   target.dtype == DType::int64 ? body(target.ptr<const int64_t>()) : body(target.ptr<const int32_t>());
-}
-
-/// Blocks of eight terms in each of sixteen sums, which are joined in halves: twelve additions deep. Blocks are compensated.
-double sum_of(const View& values) {
-  constexpr int64_t kLanes = 16, kBlock = 8 * kLanes;
-  const int64_t n = values.numel(), item = item_size(values.dtype);
-  CompensatedSum total;
-  double block[kBlock];
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    const int64_t some = std::min(kBlock, n - begin);
-    if (some < kBlock) std::fill_n(block, kBlock, 0.0);
-    simd::load_run(static_cast<const char*>(values.data) + begin * item, values.dtype, 1, some, block);
-    for (int64_t width = kBlock - kLanes; width > 0; width -= kLanes) {
-      for (int64_t i = 0; i < kLanes; ++i) block[i] += block[width + i];
-    }
-    for (int64_t half = kLanes / 2; half > 0; half /= 2) {
-      for (int64_t i = 0; i < half; ++i) block[i] += block[half + i];
-    }
-    total.add(block[0]);
-  }
-  return total.total();
 }
 
 }  // namespace
@@ -102,7 +81,7 @@ void counted_mean(const Context&, const View& loss, const View& target, int64_t 
     for (int64_t i = 0, n = target.numel(); i < n; ++i) counted += targets[i] != ignore_index ? 1 : 0;
   });
   const auto divisor = static_cast<double>(counted);
-  simd::set_value(mean, 0, sum_of(loss) / divisor);
+  reduce::fold(reduce::sums(), loss, {}, divisor, mean);
   simd::set_value(count, 0, divisor);
 }
 
