@@ -53,6 +53,24 @@ HWY_INLINE void add_beyond(const reduce::Rows<S>& rows, int64_t columns, T* sums
   }
 }
 
+/// Whether some value that it was given is no number: found out beside the sums, in registers. Doubles have no wider sums.
+template <class D>
+class Beyond {
+ public:
+  HWY_INLINE explicit Beyond(D d) : d_(d), differences_(hn::Zero(d)) {}
+  template <class V>
+  HWY_INLINE void take(V value) {
+    if constexpr (sizeof(hn::TFromD<D>) == 4) differences_ = hn::Add(differences_, hn::Sub(value, value));  // 0 or NaN
+  }
+  HWY_INLINE bool any() const {
+    return sizeof(hn::TFromD<D>) == 4 && HWY_UNLIKELY(!hn::AllTrue(d_, hn::Eq(differences_, differences_)));
+  }
+
+ private:
+  D d_;
+  hn::Vec<D> differences_;
+};
+
 /// wide = value, or += it.
 template <class V>
 HWY_INLINE void add_wide(hn::ScalableTag<double> d, V value, bool on, double* wide) {
@@ -108,11 +126,15 @@ void column_sums(const reduce::Rows<S>& rows, int64_t columns, CompensatedSum* r
   double wide[reduce::kMostColumns];
   for (int64_t begin = 0; begin < rows.count; begin += kBlocks * reduce::kDeep) {
     const int64_t end = std::min(begin + kBlocks * reduce::kDeep, rows.count);
+    Beyond<decltype(d)> beyond(d);
     for (int64_t r = begin; r < end; r += reduce::kDeep) {
       fold_columns(d, rows.part(r, std::min(reduce::kDeep, end - r)), columns, T{0}, add,
-                   [&](auto part, int64_t c, auto value) HWY_ATTR { take_sums(part, value, r > begin, wide + c); });
+                   [&](auto part, int64_t c, auto value) HWY_ATTR {
+                     beyond.take(value);
+                     take_sums(part, value, r > begin, wide + c);
+                   });
     }
-    if constexpr (sizeof(T) == 4) add_beyond(rows.part(begin, end - begin), columns, wide);
+    if (beyond.any()) add_beyond(rows.part(begin, end - begin), columns, wide);
     if (begin == 0 && all_nothing(columns, results))
       take_compensated(columns, wide, results);
     else
@@ -125,8 +147,12 @@ template <typename T, typename S = T>
 void few_sums(const reduce::Rows<S>& rows, int64_t columns, T* sums) {
   const hn::ScalableTag<T> d;
   const auto add = [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); };
-  fold_columns(d, rows, columns, T{0}, add, [&](auto part, int64_t c, auto value) HWY_ATTR { part.store(value, sums + c); });
-  if constexpr (sizeof(T) == 4) add_beyond(rows, columns, sums);
+  Beyond<decltype(d)> beyond(d);
+  fold_columns(d, rows, columns, T{0}, add, [&](auto part, int64_t c, auto value) HWY_ATTR {
+    beyond.take(value);
+    part.store(value, sums + c);
+  });
+  if (beyond.any()) add_beyond(rows, columns, sums);
 }
 
 int64_t integer_row_sum(int64_t n, const int64_t* x) {
