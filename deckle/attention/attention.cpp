@@ -153,7 +153,7 @@ std::string explain_packed(const Packed& x, AttentionOptions options) {
   options.generator = &unused;
   const PaddedOperands wide = padded_operands(x.q, x.k, x.v, x.k_rows, options);
   const Plan plan = make_attention_plan(wide.q, wide.k, wide.v, x.q_rows, x.k_rows, wide.options);
-  return explain(attention_request(*plan, wide.options, x.q.device()), device_name(x.q.device()), wide.told);
+  return explain(attention_request(*plan, wide.options, x.q.device()), device_name(x.q.device()), wide.explanation);
 }
 
 Tensor unpack(const Tensor& rows, const Tensor& q) {

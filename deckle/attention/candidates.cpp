@@ -81,8 +81,8 @@ std::string describe(const AttentionRequest& request) {
   return text;
 }
 
-std::string explain(AttentionRequest request, const std::string& device, const std::string& told) {
-  std::string text = describe(request) + ", on " + device + "\n" + told;
+std::string explain(AttentionRequest request, const std::string& device, const std::string& copies) {
+  std::string text = describe(request) + ", on " + device + "\n" + copies;
   constexpr const char* kNames[kAttentionPasses] = {"forward", "backward", "forward mode", "second order",
                                                     "forward over forward"};
   for (int pass = 0; pass < kAttentionPasses; ++pass) {

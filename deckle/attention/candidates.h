@@ -21,7 +21,7 @@ bool attention_kernel_is_forced();
 std::string describe(const AttentionRequest& request);
 
 /// What runs for each pass of a request, and why not the other candidates.
-std::string explain(AttentionRequest request, const std::string& device, const std::string& told = {});
+std::string explain(AttentionRequest request, const std::string& device, const std::string& copies = {});
 
 /// The table of docs/attention.md: for each feature, which passes each candidate serves.
 std::string attention_feature_table();

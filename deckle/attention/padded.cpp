@@ -22,7 +22,8 @@ namespace {
 
 using HeadDims = std::pair<int64_t, int64_t>;
 
-int64_t in_pieces(int64_t columns) { return (columns + 7) / 8 * 8; }
+/// Rounded up to whole loads of 16 bytes.
+int64_t whole_loads(int64_t columns) { return (columns + 7) / 8 * 8; }
 
 /// Fake devices stand for Hopper GPUs.
 bool is_hopper(Device device) { return cuda::fake() || cuda::device_limits(device).capability_major == 9; }
@@ -31,8 +32,8 @@ bool serve(const HeadDims& compiled, const HeadDims& dims) {
   return kernels::compiled_dims_serve(compiled.first, compiled.second, dims.first, dims.second);
 }
 
-/// The least head dims at which Hopper's kernels of the least larger pair serve these: as many panels of 64 columns. The portable
-/// kernels, which would serve them as they are, take as many columns of both as of the wider one, too.
+/// The head dims to which these are padded for the next larger pair that Hopper's kernels are compiled for: enough to fill as
+/// many panels of 64 columns. The portable kernels would take them as they are, but compute both at the wider of the two.
 HeadDims with_panels(const HeadDims& dims) {
   const auto pairs = hopper_head_dims();
   for (const HeadDims& pair : pairs) {
@@ -46,8 +47,9 @@ HeadDims with_panels(const HeadDims& dims) {
   return dims;
 }
 
-/// A dense bias whose rows are not where Hopper's kernels read them, at head dims at which these serve one. Not an expanded one,
-/// whose copy would be larger; and not one of fewer columns than `keys`: zeros would make up for keys that it should have had.
+/// Whether a dense bias is copied, because Hopper's kernels, which serve one at these head dims, cannot read its rows 16 bytes at
+/// a time. Not an expanded one, whose copy would be larger; and not one of fewer columns than `keys`, which is an error that
+/// padding with zeros would hide.
 bool pads_bias(const Tensor& q, int64_t keys, const HeadDims& dims, const Tensor& bias) {
   if (!bias.defined() || bias.dim() != 4 || bias.size(3) <= 1 || bias.numel() == 0 || bias.dtype() != q.dtype()) return false;
   if (bias.size(3) < keys) return false;
@@ -65,7 +67,7 @@ PaddedOperands padded_operands(const Tensor& q, const Tensor& k, const Tensor& v
   PaddedOperands result{q, k, v, options, {}};
   constexpr int64_t kWidest = 256, kFewRows = 8;
   const HeadDims given{q.size(2), v.size(2)};
-  HeadDims dims{in_pieces(given.first), in_pieces(given.second)};
+  HeadDims dims{whole_loads(given.first), whole_loads(given.second)};
   if (!q.device().is_cuda() || item_size(q.dtype()) != 2 || k.size(2) != given.first || std::min(given.first, given.second) < 1 ||
       std::max(dims.first, dims.second) > kWidest)
     return result;
@@ -74,9 +76,9 @@ PaddedOperands padded_operands(const Tensor& q, const Tensor& k, const Tensor& v
   const auto& lengths = options.key_lengths;
   const int64_t keys = lengths.empty() ? longest(k_rows) : *std::max_element(lengths.begin(), lengths.end());
   if (Tensor& bias = result.options.bias; pads_bias(q, keys, dims, bias)) {
-    const int64_t columns = bias.size(3), wide = in_pieces(columns);
+    const int64_t columns = bias.size(3), wide = whole_loads(columns);
     bias = wide > columns ? pad(bias, {0, wide - columns}) : contiguous(bias.clone());
-    result.told += fmt::format("  the bias of {} columns is copied to {}\n", columns, wide);
+    result.explanation += fmt::format("  the bias of {} columns is copied to {}\n", columns, wide);
   }
   if (dims == given) return result;
   if (!options.scale) result.options.scale = 1.0 / std::sqrt(static_cast<double>(given.first));
@@ -84,7 +86,8 @@ PaddedOperands padded_operands(const Tensor& q, const Tensor& k, const Tensor& v
     if (columns > x.size(2)) x = pad(x, {0, columns - x.size(2)});
   };
   widen(result.q, dims.first), widen(result.k, dims.first), widen(result.v, dims.second);
-  result.told += fmt::format("  head dims {}/{} are copied to {}/{}\n", given.first, given.second, dims.first, dims.second);
+  result.explanation +=
+      fmt::format("  head dims {}/{} are copied to {}/{}\n", given.first, given.second, dims.first, dims.second);
   return result;
 }
 

@@ -13,7 +13,7 @@ namespace deckle {
 struct PaddedOperands {
   Tensor q, k, v;
   AttentionOptions options;  // with the scale of the head dim that was given
-  std::string told;          // a line for each copy; empty: all are as they were
+  std::string explanation;   // a line for each copy; empty: no operand was copied
 };
 
 PaddedOperands padded_operands(const Tensor& q, const Tensor& k, const Tensor& v, const Ragged& k_rows,

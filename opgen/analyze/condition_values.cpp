@@ -20,18 +20,18 @@ bool is_number(const std::string& text) {
 
 }  // namespace
 
-bool compares(const std::string& value, Operator operation, const std::string& with) {
+bool compares(const std::string& value, Operator operation, const std::string& other) {
   switch (operation) {
     case Operator::equal:
-      return is_number(with) ? number_of(value) == number_of(with) : value == with;
+      return is_number(other) ? number_of(value) == number_of(other) : value == other;
     case Operator::not_equal:
-      return !compares(value, Operator::equal, with);
+      return !compares(value, Operator::equal, other);
     case Operator::less:
-      return number_of(value) < number_of(with);
+      return number_of(value) < number_of(other);
     case Operator::less_equal:
-      return number_of(value) <= number_of(with);
+      return number_of(value) <= number_of(other);
     default:
-      return !compares(value, operation == Operator::greater ? Operator::less_equal : Operator::less, with);
+      return !compares(value, operation == Operator::greater ? Operator::less_equal : Operator::less, other);
   }
 }
 

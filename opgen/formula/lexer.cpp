@@ -22,7 +22,7 @@ class Lexer {
       skip_blanks_and_comments();
       Token token;
       token.offset = at_;
-      if (at_ < source_.size()) word(token);
+      if (at_ < source_.size()) read(token);
       tokens_.push_back(std::move(token));
       if (tokens_.back().kind == Token::Kind::end) return std::move(tokens_);
     }
@@ -58,7 +58,7 @@ class Lexer {
     return source_.substr(at_, end - at_);
   }
 
-  void word(Token& token) {
+  void read(Token& token) {
     const char first = source_[at_];
     if (is_digit(first) || (first == '.' && is_digit(character(at_ + 1)))) return number(token);
     if (is_alpha(first) || (starts_cpp("::") && is_alpha(character(at_ + 2)))) return name(token);

@@ -12,7 +12,7 @@
 
 namespace opgen {
 
-/// A word of a formula.
+/// A token of a formula.
 struct Token {
   enum class Kind { end, number, string, name, symbol };
   Kind kind = Kind::end;
@@ -22,17 +22,17 @@ struct Token {
   bool is(std::string_view symbol) const { return kind == Kind::symbol && text == symbol; }
 };
 
-/// How the words of a formula are told apart.
+/// How a formula is split into tokens.
 struct Dialect {
   std::string_view symbols;
   std::string_view pairs;  // symbols of two characters, with blanks between them
-  bool cpp = false;        // qualified names, `std::get`, are one word; comments are none; numbers may have a suffix
+  bool cpp = false;        // qualified names, `std::get`, are one token; comments are skipped; numbers may have a suffix
 };
 
-/// The words of a formula and an end; throws Problem.
+/// The tokens of a formula, the last of kind `end`; throws Problem.
 std::vector<Token> tokenize(const Text& text, const Dialect& dialect);
 
-/// A place in the words of `text`, of which the last is an end: what a parser by recursive descent stands on.
+/// A position in the tokens of `text`: the base of parsers by recursive descent.
 class TokenReader {
  protected:
   TokenReader(const Text& text, std::vector<Token> tokens) : text_(text), tokens_(std::move(tokens)) {}

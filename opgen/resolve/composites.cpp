@@ -33,8 +33,8 @@ void resolve_composite(const Entry& entry, const Program& program, Op& op) {
     body.value = converted->first;
     return body;
   };
-  const bool told = !op.tensors().empty() && op.schema.groups.empty();
-  if (!entry.composite_on.empty() && !told)
+  const bool has_device = !op.tensors().empty() && op.schema.groups.empty();
+  if (!entry.composite_on.empty() && !has_device)
     throw Problem(entry.body_at,
                   fmt::format("'{}' is made by device, which its tensors tell (expected tensors, and no records)", entry.name()));
   op.composite = resolved(entry.composite);

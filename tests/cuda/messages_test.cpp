@@ -67,7 +67,7 @@ TEST(CudaMessages, OfAFailedCall) {
 // After these the driver answers every call with the same error.
 TEST(CudaMessages, OfAnErrorThatLastsSayThatTheProcessMustEnd) {
   for (const int code : {700, 702, 710, 714, 715, 716, 717, 718, 719}) {
-    EXPECT_TRUE(cuda::lasts(code));
+    EXPECT_TRUE(cuda::is_sticky(code));
     expect_said(
         [&] {
           cuda::fail_call("the work on a GPU", {code, "cudaErrorIllegalAddress", "an illegal access"});
@@ -76,7 +76,7 @@ TEST(CudaMessages, OfAnErrorThatLastsSayThatTheProcessMustEnd) {
         "the work on a GPU failed on the GPU, which serves this process no longer: cudaErrorIllegalAddress, an illegal "
         "access (expected a new process, with DECKLE_CUDA_SYNC=1 to name the op that caused it)");
   }
-  for (const int code : {1, 2, 9, 98, 701, 720, 900}) EXPECT_FALSE(cuda::lasts(code));
+  for (const int code : {1, 2, 9, 98, 701, 720, 900}) EXPECT_FALSE(cuda::is_sticky(code));
 }
 
 }  // namespace

@@ -9,16 +9,16 @@ namespace deckle::cuda {
 namespace {
 
 // Of cudaError: those whose documentation says that the process must end to use the device again.
-constexpr std::array kLasting = {214, 220, kIllegalAddress, 702, 710, 714, 715, 716, 717, 718, 719, 721, 809, 911};
+constexpr std::array kSticky = {214, 220, kIllegalAddress, 702, 710, 714, 715, 716, 717, 718, 719, 721, 809, 911};
 
 }  // namespace
 
-bool lasts(int code) { return std::find(kLasting.begin(), kLasting.end(), code) != kLasting.end(); }
+bool is_sticky(int code) { return std::find(kSticky.begin(), kSticky.end(), code) != kSticky.end(); }
 
 void fail_call(std::string_view what, const Report& report) {
   if (report.code == kOutOfMemory)
     fail(ErrorKind::out_of_memory, "no memory on the GPU for {} (expected less of it in use: empty_cache)", what);
-  if (lasts(report.code))
+  if (is_sticky(report.code))
     fail(ErrorKind::runtime,
          "{} failed on the GPU, which serves this process no longer: {}, {} (expected a new process, with DECKLE_CUDA_SYNC=1 to "
          "name the op that caused it)",

@@ -18,8 +18,8 @@ inline constexpr int kOutOfMemory = 2, kOldDriver = 35, kIllegalAddress = 700;
 /// `what` was tried.
 [[noreturn]] void fail_call(std::string_view what, const Report& report);
 
-/// Whether all that is asked of the GPU after this fails, too, until the process ends.
-bool lasts(int code);
+/// Whether the error is a sticky one: every later call of this process fails with it, too.
+bool is_sticky(int code);
 
 /// `device` is none of the `count` that were found; `report` is of the search, code 0 if that went well. `toolkit` is 1000 times
 /// the major version of the build's, and ten times the minor.
