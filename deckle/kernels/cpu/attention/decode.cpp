@@ -29,7 +29,10 @@
 
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
+#include "deckle/kernels/cpu/attention/decode_place.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
+#include "deckle/kernels/cpu/attention/prefetch.h"
+#include "deckle/kernels/cpu/simd/amx.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/attention/decode.cpp"
@@ -37,6 +40,8 @@
 #include "hwy/highway.h"
 
 #include "deckle/kernels/cpu/attention/decode_rows-inl.h"
+#include "deckle/kernels/cpu/attention/decode_tiles-inl.h"
+#include "deckle/kernels/cpu/attention/decode_vectors-inl.h"
 #include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
@@ -45,177 +50,88 @@ HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu {
 namespace HWY_NAMESPACE {
 
-inline constexpr int64_t kDecodeChunk = 256;   // keys of a task
-inline constexpr int64_t kDecodeTile = 64;     // keys between two updates of the maximum
-inline constexpr int64_t kDecodeStep = 4;      // keys at a time
-inline constexpr int64_t kDecodeAhead = 8192;  // bytes between what is computed and what is prefetched
+/// A row's partial result: the sum of its weights and the maximum of its scores, which the weights are relative to, then from
+/// kDecodeOut on the unnormalised out.
+inline constexpr int64_t kDecodeSum = 0, kDecodeTop = 1, kDecodeOut = 16;
 
-/// Keys [begin, end) of one sequence, for all heads; the partial results of its rows start at `partial`.
-struct DecodeTask {
-  int64_t sequence, begin, end, partial;
-};
+/// Its length, with room for whole vectors and for pairs of them.
+constexpr int64_t decode_stride(int64_t value_dim) { return kDecodeOut + (value_dim + 31) / 32 * 32; }
 
-/// The rows of a sequence in a task: by key head, then row, then head of the group.
-struct DecodeRow {
-  int64_t row, head;
-  DecodeRow(const AttentionProblem& problem, int64_t rows, int64_t n)
-      : row(n / problem.group() % rows), head(n / (rows * problem.group()) * problem.group() + n % problem.group()) {}
-};
-
-/// Length of a row's partial result in whole vectors: unnormalised out, then sum and maximum.
-template <typename T>
-constexpr int64_t decode_stride(int64_t value_dim) {
-  return round_up_lanes<T>(value_dim) + std::max<int64_t>(2, kLanes<T>);
-}
-
-template <typename T, class Rows>
-void decode_task(const AttentionProblem& problem, const AttentionOperands& x, const DecodeTask& task, T* partial) {
+/// Scores s of row n at positions [low, whole) become weights exp(z - top), z = factor * score where the row sees the key.
+template <class Products, typename T = typename Products::Real>
+HWY_INLINE void weigh(const DecodePlace& place, const Products& products, int64_t n, T* s, T* state) {
   const hn::ScalableTag<T> d;
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
-  const Sequence sequence(problem, task.sequence);
-  const int64_t D = problem.head_dim, Dv = problem.value_dim, group = problem.group(), shared = sequence.rows * group,
-                rows = shared * problem.kv_heads;
-  const int64_t q_stride = round_up_lanes<T>(D), o_stride = round_up_lanes<T>(Dv), state_stride = decode_stride<T>(Dv);
+  const KeyRange& seen = place.seen_by(n % place.shared);
+  if (products.factor() != T(1)) {
+    const auto factor = hn::Set(d, products.factor());
+    for (int64_t j = place.low; j < place.whole; j += kLanes<T>) hn::StoreU(hn::Mul(hn::LoadU(d, s + j), factor), d, s + j);
+  }
+  std::fill(s + place.low, s + std::max(place.low, seen.begin), -kInfinity);
+  std::fill(s + std::max(place.low, seen.end), s + place.whole, -kInfinity);
+  auto tops = hn::Set(d, -kInfinity);
+  for (int64_t j = place.low; j < place.whole; j += kLanes<T>) tops = hn::Max(tops, hn::LoadU(d, s + j));
+  const T top = hn::GetLane(hn::MaxOfLanes(d, tops));
+  const auto base = hn::Set(d, top == -kInfinity ? T(0) : top);
+  const auto keep = products.keeper(n);
+  auto sums = hn::Zero(d);
+  for (int64_t j = place.low; j < place.whole; j += kLanes<T>) {
+    const auto e = exp_minus(d, hn::LoadU(d, s + j), base);
+    hn::StoreU(e, d, s + j);
+    keep(d, j, e);
+    sums = hn::Add(sums, e);
+  }
+  state[kDecodeSum] = hn::GetLane(hn::SumOfLanes(d, sums));
+  state[kDecodeTop] = top;
+}
 
+/// `next` is the next task of this thread, or null.
+template <class Products, typename T = typename Products::Real>
+void decode_task(const AttentionProblem& problem, const AttentionOperands& x, const DecodeTask& task, const DecodeTask* next,
+                 T* partial) {
+  const DecodePlace place(problem, x, task);
+  const int64_t stride = decode_stride(problem.value_dim);
   Scratch scratch;
-  T* q = scratch.take<T>(rows * q_stride);
-  T* buffer = scratch.take<T>(kDecodeStep * std::max(q_stride, o_stride));
-  T* scores = scratch.take<T>(rows * kDecodeTile);
-  KeyRange seen[kDecodeRows], all{task.end, task.begin};  // by row
-  for (int64_t i = 0; i < sequence.rows; ++i) {
-    seen[i] = row_range(problem, sequence, i);
-    if (!seen[i].empty())
-      all = {std::min(all.begin, std::max(seen[i].begin, task.begin)), std::max(all.end, std::min(seen[i].end, task.end))};
-  }
-  for (int64_t n = 0; n < rows; ++n) {
-    const DecodeRow at(problem, sequence.rows, n);
-    load_rows(problem.dtype, x.q, sequence.first_row + at.row, 1, 0, at.head, D, static_cast<T>(problem.scale), q + n * q_stride,
-              q_stride);
-    T* state = partial + n * state_stride;
-    std::fill_n(state, o_stride + 1, T(0));
-    state[o_stride + 1] = -kInfinity;
-  }
-  const int64_t item = item_size(problem.dtype);
-  const int64_t ahead = std::clamp<int64_t>(kDecodeAhead / (problem.kv_heads * D * item), 1, kDecodeTile);  // in keys
-  // Processors prefetch no further than to the end of a page, which is a few keys.
-  const auto request = [&](const AttentionRows& rows, int64_t key, int64_t head, int64_t bytes) {
-    const char* at = row_address(problem.dtype, rows, sequence.first_key + key, head);
-    for (int64_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(at + byte, 0, 3);
-  };
-  for (int64_t first = all.begin; first < all.end; first += kDecodeTile) {
-    const int64_t keys = std::min(kDecodeTile, all.end - first), whole = round_up_lanes<T>(keys);
-    // All heads of a few keys before the next keys: memory is read almost in the order in which it lies.
-    const auto add_scores = [&]<int kCount>(int64_t j) HWY_ATTR {
-      for (int64_t g = 0; g < problem.kv_heads; ++g) {
-        const typename Rows::Element* k[kCount];
-        for (int s = 0; s < kCount; ++s) {
-          if (const int64_t soon = j + s + ahead; soon < keys) {
-            request(x.k, first + soon, g, D * item);
-          } else if (soon < 2 * keys) {
-            request(x.v, first + soon - keys, g, Dv * item);
-          }
-          const int64_t key = std::min(j + s, keys - 1);  // the last one again: no score depends on how many keys there are
-          k[s] = Rows::row(problem.dtype, x.k, sequence.first_key + first + key, g, D, buffer + s * q_stride);
-        }
-        int64_t n = g * shared;
-        for (int64_t i = 0; i < sequence.rows; ++i) {
-          for (int64_t h = 0; h < group; ++h, ++n) {
-            hn::Vec<decltype(d)> sums[kCount];
-            for (int s = 0; s < kCount; ++s) sums[s] = hn::Zero(d);
-            for (int64_t e = 0; e < q_stride; e += kLanes<T>) {
-              const auto left = hn::LoadU(d, q + n * q_stride + e);
-              for (int s = 0; s < kCount; ++s) sums[s] = hn::MulAdd(left, Rows::load(d, k[s] + e), sums[s]);
-            }
-            T* to = scores + n * kDecodeTile + j;
-            sums_of_lanes<kCount>(d, sums, to);
-            for (int s = 0; s < kCount; ++s) {
-              if (const int64_t key = first + j + s; key < seen[i].begin || key >= seen[i].end) to[s] = -kInfinity;
-            }
-          }
-        }
-      }
-    };
-    for (int64_t scored = 0; scored < keys; scored += kDecodeStep) add_scores.template operator()<kDecodeStep>(scored);
-    for (int64_t n = 0; n < rows; ++n) {
-      T* s = scores + n * kDecodeTile;
-      T* state = partial + n * state_stride;
-      std::fill(s + keys, s + whole, -kInfinity);
-      auto tops = hn::Set(d, state[o_stride + 1]);
-      for (int64_t j = 0; j < whole; j += kLanes<T>) tops = hn::Max(tops, hn::LoadU(d, s + j));
-      const T top = hn::GetLane(hn::MaxOfLanes(d, tops)), base = top == -kInfinity ? T(0) : top;
-      const auto old = exp_minus(d, hn::Set(d, state[o_stride + 1]), hn::Set(d, base));
-      auto sums = hn::Zero(d);
-      for (int64_t j = 0; j < whole; j += kLanes<T>) {
-        const auto e = exp_minus(d, hn::LoadU(d, s + j), hn::Set(d, base));
-        hn::StoreU(e, d, s + j);
-        sums = hn::Add(sums, e);
-      }
-      state[o_stride] = state[o_stride] * hn::GetLane(old) + hn::GetLane(hn::SumOfLanes(d, sums));
-      state[o_stride + 1] = top;
-      for (int64_t e = 0; e < o_stride; e += kLanes<T>) hn::StoreU(hn::Mul(hn::LoadU(d, state + e), old), d, state + e);
-    }
-    const auto add_values = [&]<int kCount>(int64_t j) HWY_ATTR {
-      for (int64_t g = 0; g < problem.kv_heads; ++g) {
-        const typename Rows::Element* v[kCount];
-        for (int s = 0; s < kCount; ++s) {
-          if (const int64_t soon = j + s + ahead; soon < keys) {
-            request(x.v, first + soon, g, Dv * item);
-          } else if (first + soon < all.end) {
-            request(x.k, first + soon, g, D * item);
-          }
-          v[s] = Rows::row(problem.dtype, x.v, sequence.first_key + first + j + s, g, Dv, buffer + s * o_stride);
-        }
-        for (int64_t n = g * shared; n < (g + 1) * shared; ++n) {
-          const T* p = scores + n * kDecodeTile + j;
-          T* state = partial + n * state_stride;
-          bool all_count = true;
-          for (int s = 0; s < kCount; ++s) all_count &= p[s] != T(0);
-          if (all_count) {
-            for (int64_t e = 0; e < o_stride; e += kLanes<T>) {
-              auto sum = hn::LoadU(d, state + e);
-              for (int s = 0; s < kCount; ++s) sum = hn::MulAdd(hn::Set(d, p[s]), Rows::load(d, v[s] + e), sum);
-              hn::StoreU(sum, d, state + e);
-            }
-            continue;
-          }
-          for (int s = 0; s < kCount; ++s) {
-            if (p[s] == T(0)) continue;  // masked keys too, whatever their values
-            for (int64_t e = 0; e < o_stride; e += kLanes<T>)
-              hn::StoreU(hn::MulAdd(hn::Set(d, p[s]), Rows::load(d, v[s] + e), hn::LoadU(d, state + e)), d, state + e);
-          }
-        }
-      }
-    };
-    int64_t j = 0;
-    for (; j + kDecodeStep <= keys; j += kDecodeStep) add_values.template operator()<kDecodeStep>(j);
-    for (; j < keys; ++j) add_values.template operator()<1>(j);
-  }
+  T* scores = scratch.take<T>((place.rows + 3) * kDecodeChunk);
+  const Products products(scratch, place);
+  const DecodeAhead ahead(place, products.ahead(), next);
+  products.scores(scores, ahead);
+  for (int64_t n = 0; n < place.rows; ++n) weigh(place, products, n, scores + n * kDecodeChunk, partial + n * stride);
+  products.values(scores, partial + kDecodeOut, stride, ahead);
 }
 
 /// Adds up the chunks of one sequence in order, the sink first. `first` is its first task.
 template <typename T>
 void merge(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result, const DecodeTask& first,
            int64_t chunks, T* partials) {
+  const hn::ScalableTag<T> d;
   constexpr T kInfinity = std::numeric_limits<T>::infinity();
   const Sequence sequence(problem, first.sequence);
-  const int64_t Dv = problem.value_dim, o_stride = round_up_lanes<T>(Dv), state_stride = decode_stride<T>(Dv),
-                rows = sequence.rows * problem.heads, size = rows * state_stride;
+  const int64_t Dv = problem.value_dim, stride = decode_stride(Dv), rows = sequence.rows * problem.heads, size = rows * stride;
+  Scratch scratch;
+  T* weights = scratch.take<T>(round_up_lanes<T>(chunks));
   for (int64_t n = 0; n < rows; ++n) {
     const DecodeRow at(problem, sequence.rows, n);
+    T* const part = partials + n * stride;  // of chunk 0, which takes the result
     const T sink = x.sinks ? static_cast<const T*>(x.sinks)[at.head] : -kInfinity;
     T top = sink;
-    for (int64_t c = 0; c < chunks; ++c) top = std::max(top, partials[c * size + n * state_stride + o_stride + 1]);
-    const T base = top == -kInfinity ? T(0) : top;
-    T* out = partials + n * state_stride;  // chunk 0 accumulates the result
-    T sum = std::exp(sink - base);
+    std::fill_n(weights, round_up_lanes<T>(chunks), -kInfinity);
     for (int64_t c = 0; c < chunks; ++c) {
-      const T* part = partials + c * size + n * state_stride;
-      const T weight = std::exp(part[o_stride + 1] - base);
-      sum += weight * part[o_stride];
-      for (int64_t e = 0; e < Dv; ++e) out[e] = c == 0 ? weight * part[e] : out[e] + weight * part[e];
+      weights[c] = part[c * size + kDecodeTop];
+      top = std::max(top, weights[c]);
     }
-    for (int64_t e = 0; e < Dv; ++e) out[e] = sum == T(0) ? T(0) : out[e] / sum;
-    store_rows(problem.dtype, result.out, sequence.first_row + at.row, 1, at.head, Dv, out, o_stride);
+    const T base = top == -kInfinity ? T(0) : top;
+    for (int64_t c = 0; c < chunks; c += kLanes<T>)
+      hn::StoreU(exp_minus(d, hn::LoadU(d, weights + c), hn::Set(d, base)), d, weights + c);
+    T sum = std::exp(sink - base);
+    for (int64_t c = 0; c < chunks; ++c) sum += weights[c] * part[c * size + kDecodeSum];
+    T* const out = part + kDecodeOut;
+    for (int64_t e = 0; e < Dv; e += kLanes<T>) {
+      auto total = hn::Mul(hn::Set(d, weights[0]), hn::LoadU(d, out + e));
+      for (int64_t c = 1; c < chunks; ++c) total = hn::MulAdd(hn::Set(d, weights[c]), hn::LoadU(d, out + c * size + e), total);
+      hn::StoreU(sum == T(0) ? hn::Zero(d) : hn::Div(total, hn::Set(d, sum)), d, out + e);
+    }
+    store_rows(problem.dtype, result.out, sequence.first_row + at.row, 1, at.head, Dv, out, stride);
     if (result.lse != nullptr) {
       static_cast<T*>(result.lse)[(sequence.first_row + at.row) * problem.heads + at.head] =
           sum == T(0) ? -kInfinity : top + std::log(sum);
@@ -223,14 +139,15 @@ void merge(const AttentionProblem& problem, const AttentionOperands& x, const At
   }
 }
 
-template <typename T, class Rows>
+template <class Products>
 void run_decode_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
+  using T = typename Products::Real;
   std::vector<DecodeTask> tasks;
   std::vector<int64_t> firsts;  // the first task of each sequence
   int64_t size = 0;
   for (int64_t b = 0; b < problem.sequences; ++b) {
     if (problem.decoded[b] == 0) continue;
-    const int64_t keys = problem.keys(b), partial = problem.rows(b) * problem.heads * decode_stride<T>(problem.value_dim);
+    const int64_t keys = problem.keys(b), partial = problem.rows(b) * problem.heads * decode_stride(problem.value_dim);
     firsts.push_back(static_cast<int64_t>(tasks.size()));
     for (int64_t begin = 0; begin == 0 || begin < keys; begin += kDecodeChunk, size += partial) {
       tasks.push_back({b, begin, std::min(begin + kDecodeChunk, keys), size});
@@ -240,7 +157,9 @@ void run_decode_as(const AttentionProblem& problem, const AttentionOperands& x, 
   Scratch scratch;
   T* const partials = scratch.take<T>(size);
   parallel_for(static_cast<int64_t>(tasks.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) decode_task<T, Rows>(problem, x, tasks[t], partials + tasks[t].partial);
+    for (int64_t t = begin; t < end; ++t) {
+      decode_task<Products>(problem, x, tasks[t], likely_next(tasks, t, end, 1), partials + tasks[t].partial);
+    }
   });
   parallel_for(static_cast<int64_t>(firsts.size()), 8, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
@@ -253,14 +172,18 @@ void run_decode_as(const AttentionProblem& problem, const AttentionOperands& x, 
 template <typename T>
 void run_decode_of(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
   const bool whole = problem.head_dim % kLanes<T> == 0 && problem.value_dim % kLanes<T> == 0;
-  if (whole && problem.dtype == dtype_of<T>) return run_decode_as<T, InPlace<T>>(problem, x, result);
+  if (whole && problem.dtype == dtype_of<T>) return run_decode_as<VectorProducts<T, InPlace<T>>>(problem, x, result);
   if constexpr (std::is_same_v<T, float>) {
-    if (whole && problem.dtype == DType::bfloat16) return run_decode_as<T, InPlaceBf16>(problem, x, result);
+    if (whole && problem.dtype == DType::bfloat16) return run_decode_as<VectorProducts<T, InPlaceBf16>>(problem, x, result);
   }
-  run_decode_as<T, Converted<T>>(problem, x, result);
+  run_decode_as<VectorProducts<T, Converted<T>>>(problem, x, result);
 }
 
 void run_decode(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
+#if HWY_TARGET == HWY_AVX3
+  if (problem.dtype == DType::bfloat16 && simd::bf16_products() == Bf16Arithmetic::tiles)
+    return run_decode_as<TileProducts>(problem, x, result);
+#endif
   if (problem.dtype == DType::float64) {
     run_decode_of<double>(problem, x, result);
   } else {

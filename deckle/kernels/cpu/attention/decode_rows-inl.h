@@ -7,6 +7,7 @@
 #define DECKLE_ATTENTION_DECODE_ROWS_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
 
 #include "deckle/kernels/cpu/attention/pack-inl.h"
@@ -18,12 +19,19 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// How a row of K or V is read: where it lies, as T...
+/// Rows of one head of K or V: row r at at + r * stride.
+template <typename Element>
+struct DecodeBlock {
+  const Element* at;
+  int64_t stride;
+};
+
+/// How rows of K or V are read: where they lie, as T...
 template <typename T>
 struct InPlace {
   using Element = T;
-  static const T* row(DType dtype, const AttentionRows& rows, int64_t row, int64_t head, int64_t, T*) {
-    return reinterpret_cast<const T*>(row_address(dtype, rows, row, head));
+  static DecodeBlock<T> block(DType dtype, const AttentionRows& rows, int64_t first, int64_t, int64_t head, int64_t, T*) {
+    return {reinterpret_cast<const T*>(row_address(dtype, rows, first, head)), rows.row_stride};
   }
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const T* at) {
@@ -34,8 +42,9 @@ struct InPlace {
 /// ... or as bfloat16, widened in registers ...
 struct InPlaceBf16 {
   using Element = uint16_t;
-  static const uint16_t* row(DType dtype, const AttentionRows& rows, int64_t row, int64_t head, int64_t, float*) {
-    return reinterpret_cast<const uint16_t*>(row_address(dtype, rows, row, head));
+  static DecodeBlock<uint16_t> block(DType dtype, const AttentionRows& rows, int64_t first, int64_t, int64_t head, int64_t,
+                                     float*) {
+    return {reinterpret_cast<const uint16_t*>(row_address(dtype, rows, first, head)), rows.row_stride};
   }
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const uint16_t* at) {
@@ -48,10 +57,14 @@ struct InPlaceBf16 {
 /// ... or converted, and padded to whole vectors, in a buffer.
 template <typename T>
 struct Converted : InPlace<T> {
-  static const T* row(DType dtype, const AttentionRows& rows, int64_t row, int64_t head, int64_t n, T* buffer) {
-    load_row(dtype, row_address(dtype, rows, row, head), n, T(1), buffer);
-    for (int64_t d = n; d < round_up_lanes<T>(n); ++d) buffer[d] = T(0);
-    return buffer;
+  static DecodeBlock<T> block(DType dtype, const AttentionRows& rows, int64_t first, int64_t count, int64_t head, int64_t n,
+                              T* buffer) {
+    const int64_t stride = round_up_lanes<T>(n);
+    for (int64_t r = 0; r < count; ++r) {
+      load_row(dtype, row_address(dtype, rows, first + r, head), n, T(1), buffer + r * stride);
+      std::fill(buffer + r * stride + n, buffer + (r + 1) * stride, T(0));
+    }
+    return {buffer, stride};
   }
 };
 
