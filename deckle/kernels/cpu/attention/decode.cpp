@@ -181,7 +181,8 @@ void run_decode_of(const AttentionProblem& problem, const AttentionOperands& x, 
 
 void run_decode(const AttentionProblem& problem, const AttentionOperands& x, const AttentionResults& result) {
 #if HWY_TARGET == HWY_AVX3
-  if (problem.dtype == DType::bfloat16 && simd::bf16_products() == Bf16Arithmetic::tiles)
+  // By the group, not by the rows: a row has the same bits alone and among others.
+  if (problem.dtype == DType::bfloat16 && problem.group() >= kDecodeTileGroup && simd::bf16_products() == Bf16Arithmetic::tiles)
     return run_decode_as<TileProducts>(problem, x, result);
 #endif
   if (problem.dtype == DType::float64) {

@@ -65,54 +65,59 @@ struct DecodePlace {
   int64_t key(int64_t position) const { return sequence.first_key + begin + position; }
 };
 
-/// Requests keys and values before they are needed, a row at a time: processors prefetch no further than to the end of a page,
-/// which is a few keys. After the last keys come the first values, after these the keys of the task that probably follows.
+/// Rows that are requested while others are used: row r at first + r * stride; none if first is null.
+struct DecodeRequests {
+  const char* first = nullptr;
+  int64_t stride = 0;
+};
+
+/// What to request before it is needed, as memory is read while what is there is computed: processors prefetch no further than to
+/// the end of a page, which is a few keys. After the last keys come the first values, after these the keys of the task that
+/// probably follows.
 class DecodeAhead {
  public:
+  /// `distance`: keys between what is used and what is requested.
   DecodeAhead(const DecodePlace& place, int64_t distance, const DecodeTask* next)
-      : all_(place.all), distance_(distance), item_(item_size(place.problem.dtype)) {
+      : all_(place.all), low_(place.low), distance_(distance), item_(item_size(place.problem.dtype)) {
     const AttentionProblem& problem = place.problem;
-    k_ = rows(place.x.k, place.key(0), problem.head_dim);
-    v_ = rows(place.x.v, place.key(0), problem.value_dim);
+    k_ = rows(place.x.k, place.key(0), problem.kv_heads, problem.head_dim);
+    v_ = rows(place.x.v, place.key(0), problem.kv_heads, problem.value_dim);
     if (next == nullptr) return;
-    next_ = rows(place.x.k, problem.k_offsets[next->sequence] + next->begin, problem.head_dim);
+    next_ = rows(place.x.k, problem.k_offsets[next->sequence] + next->begin, problem.kv_heads, problem.head_dim);
     next_keys_ = next->end - next->begin;
   }
 
-  /// Call while the key at `position` is scored, or its value added.
-  void at_key(int64_t position, int64_t head) const {
+  /// While `count` keys, or values, from `position` on are used for one head after the other.
+  DecodeRequests of_keys(int64_t position, int64_t count, int64_t head) const {
     const int64_t soon = position + distance_;
-    if (soon < all_.end) {
-      touch(k_, soon, head);
-    } else if (const int64_t value = soon - all_.end + all_.begin; value < all_.end) {
-      touch(v_, value, head);
-    }
+    if (soon < all_.end) return of(k_, soon, count, head);
+    const int64_t value = low_ + soon - all_.end;
+    return value < all_.end ? of(v_, value, count, head) : DecodeRequests();
   }
-  void at_value(int64_t position, int64_t head) const {
+  DecodeRequests of_values(int64_t position, int64_t count, int64_t head) const {
     const int64_t soon = position + distance_;
-    if (soon < all_.end) {
-      touch(v_, soon, head);
-    } else if (soon - all_.end < next_keys_) {
-      touch(next_, soon - all_.end, head);
-    }
+    if (soon < all_.end) return of(v_, soon, count, head);
+    return soon - all_.end < next_keys_ ? of(next_, soon - all_.end, count, head) : DecodeRequests();
   }
 
  private:
   struct Rows {
     const char* first;
-    int64_t row, head, bytes;
+    int64_t row, head, bytes;  // of an element's head
+    bool dense;                // heads of a row, and rows, follow each other
   };
-  Rows rows(const AttentionRows& of, int64_t first, int64_t n) const {
+  Rows rows(const AttentionRows& of, int64_t first, int64_t heads, int64_t n) const {
     return {static_cast<const char*>(of.data) + first * of.row_stride * item_, of.row_stride * item_, of.head_stride * item_,
-            n * item_};
+            n * item_, of.head_stride == n && of.row_stride == heads * n};
   }
-  static void touch(const Rows& rows, int64_t position, int64_t head) {
-    const char* const at = rows.first + position * rows.row + head * rows.head;
-    for (int64_t byte = 0; byte < rows.bytes; byte += 64) __builtin_prefetch(at + byte, 0, 3);
+  /// Of dense rows the head's share in the order in which memory lies, else the head's own part of each row.
+  static DecodeRequests of(const Rows& rows, int64_t position, int64_t count, int64_t head) {
+    if (rows.dense) return {rows.first + position * rows.row + head * count * rows.bytes, rows.bytes};
+    return {rows.first + position * rows.row + head * rows.head, rows.row};
   }
 
   KeyRange all_;
-  int64_t distance_, item_;
+  int64_t low_, distance_, item_;
   Rows k_{}, v_{}, next_{};
   int64_t next_keys_ = 0;
 };

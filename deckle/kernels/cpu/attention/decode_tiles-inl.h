@@ -37,8 +37,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_AVX3
 
+inline constexpr int64_t kDecodeTileGroup = 3;      // query heads of a key head, from which on tiles are faster than vectors
 inline constexpr int64_t kDecodeParts = 4;          // of a weight: even columns high, low, odd columns high, low
-inline constexpr int64_t kDecodeTileBytes = 16384;  // of the keys of all heads in a step
+inline constexpr int64_t kDecodeTileBytes = 16384;  // of the keys of all heads in a step, and between use and request
 inline constexpr int64_t kWeightStride = kDecodeChunk + simd::kTile;  // an odd number of lines
 
 class TileProducts {
@@ -61,7 +62,7 @@ class TileProducts {
     // The last tile of rows reads beyond the weights of a head; what it computes there is not used.
     weights_ = scratch.take<uint32_t>((kDecodeParts * place.rows + simd::kTile) * kWeightStride);
     out_ = scratch.take<float>(heads * out_rows_ * out_stride_);
-    copy_ = scratch.take<uint32_t>(step_ * odd_lines(std::max(q_units_, v_units_)));
+    copy_ = scratch.take<uint32_t>(std::max(step_ * odd_lines(q_units_), kSums * step_ * odd_lines(v_units_)));
     std::fill_n(q_t_, heads * q_units_ * columns_, 0u);
     auto* row_units = scratch.take<uint32_t>(q_units_);
     for (int64_t n = 0; n < place.rows; ++n) {
@@ -69,8 +70,9 @@ class TileProducts {
       std::fill_n(row_units, q_units_, 0u);
       std::memcpy(row_units, row_address(problem.dtype, place.x.q, place.sequence.first_row + row.row, row.head),
                   static_cast<size_t>(2 * problem.head_dim));
-      uint32_t* to = q_t_ + n / place.shared * q_units_ * columns_ + n % place.shared;
-      for (int64_t u = 0; u < q_units_; ++u) to[u * columns_] = row_units[u];
+      const int64_t g = n / place.shared, column = n % place.shared;
+      uint32_t* to = q_t_ + (g * columns_ + column / simd::kTile * simd::kTile) * q_units_ + column % simd::kTile;
+      for (int64_t u = 0; u < q_units_; ++u) to[u * simd::kTile] = row_units[u];
     }
   }
 
@@ -100,30 +102,31 @@ class TileProducts {
 
   /// scores[rows + 3, kDecodeChunk] at positions that some row sees; others hold anything.
   void scores(float* scores, const DecodeAhead& ahead) const {
-    for (int64_t first = at_.low; first < at_.whole; first += step_) {
-      const int64_t keys = std::min(step_, at_.whole - first);
-      for (int64_t g = 0; g < at_.problem.kv_heads; ++g) {
-        for (int64_t j = first; j < first + keys; ++j) ahead.at_key(j, g);
-        const Operand k = operand(at_.x.k, first, keys, at_.all, g, at_.problem.head_dim, q_units_);
-        simd::tile_matmul(keys, columns_, q_units_, k.at, k.stride, q_t_ + g * q_units_ * columns_, columns_,
-                          scores_t_ + g * step_ * columns_, columns_, false);
+    const int64_t heads = at_.problem.kv_heads;
+    for (int64_t first = at_.low, keys = 0; first < at_.whole; first += keys) {
+      keys = keys_from(first);
+      for (int64_t g = 0; g < heads; ++g) {
+        const Operand k = operand(at_.x.k, first, keys, at_.all, g, at_.problem.head_dim, q_units_, copy_);
+        const DecodeRequests soon = ahead.of_keys(first, keys, g);
+        for (int64_t c = 0; c < columns_; c += simd::kTile) {
+          simd::tile_scores(keys, q_units_, k.at, k.stride, q_t_ + (g * columns_ + c) * q_units_,
+                            scores_t_ + (g * columns_ + c) * step_,
+                            c == 0 ? simd::TileRequests{soon.first, soon.stride} : simd::TileRequests());
+        }
       }
       // Whole groups of four rows: those beyond a head's are the next head's, which follow.
-      for (int64_t g = 0; g < at_.problem.kv_heads; ++g) {
-        transpose(scores_t_ + g * step_ * columns_, columns_, keys, at_.shared, scores + g * at_.shared * kDecodeChunk + first,
-                  kDecodeChunk);
+      for (int64_t g = 0; g < heads; ++g) {
+        for (int64_t c = 0; c < at_.shared; c += simd::kTile) {
+          transpose(scores_t_ + (g * columns_ + c) * step_, simd::kTile, keys, std::min(simd::kTile, at_.shared - c),
+                    scores + (g * at_.shared + c) * kDecodeChunk + first, kDecodeChunk);
+        }
       }
     }
   }
 
   /// out[rows, stride] = the sums of the weights that were kept, `weights` unrounded, by values.
   void values(const float* weights, float* out, int64_t stride, const DecodeAhead& ahead) const {
-    for (int64_t first = at_.low; first < at_.whole; first += step_) {
-      for (int64_t g = 0; g < at_.problem.kv_heads; ++g) {
-        for (int64_t j = first; j < std::min(first + step_, at_.whole); ++j) ahead.at_value(j, g);
-        add_values(first, g, at_.all);
-      }
-    }
+    add_all_values(0, at_.problem.kv_heads, at_.all, &ahead);
     for (int64_t n = 0; n < at_.rows; ++n) {
       if (at_.all.empty()) {
         std::fill_n(out + n * stride, 2 * v_units_, 0.0f);
@@ -134,35 +137,69 @@ class TileProducts {
   }
 
  private:
+  static constexpr int64_t kSums = 4;  // products side by side
+
   struct Operand {
     const uint32_t* at;
     int64_t stride;
   };
 
+  /// How many keys the step from `first` on has. Groups that are not all there, which are copied, are steps of their own.
+  int64_t keys_from(int64_t first) const {
+    const int64_t there = at_.all.end / simd::kTile * simd::kTile;
+    return first < at_.all.begin || first >= there ? simd::kTile : std::min(step_, there - first);
+  }
+
   uint32_t* weights_of(int64_t g) const { return weights_ + g * kDecodeParts * at_.shared * kWeightStride; }
 
-  /// `count` rows from `first`, those outside of `visible` zero.
+  /// `count` rows from `first`, those outside of `visible` zero; where they lie, or in `copy`: all heads alike.
   Operand operand(const AttentionRows& rows, int64_t first, int64_t count, const KeyRange& visible, int64_t g, int64_t n,
-                  int64_t units) const {
+                  int64_t units, uint32_t* copy) const {
     const char* const source = row_address(DType::bfloat16, rows, at_.key(first), g);
-    const bool words = n == 2 * units && rows.row_stride % 2 == 0 && reinterpret_cast<uintptr_t>(source) % 4 == 0;
+    const bool words = n == 2 * units && rows.row_stride % 2 == 0 && rows.head_stride % 2 == 0 &&
+                       reinterpret_cast<uintptr_t>(source) % sizeof(uint32_t) == 0;
     if (words && first >= visible.begin && first + count <= visible.end)
       return {reinterpret_cast<const uint32_t*>(source), rows.row_stride / 2};
     const int64_t stride = odd_lines(units);
     for (int64_t r = 0; r < count; ++r) {
-      uint32_t* to = copy_ + r * stride;
+      uint32_t* to = copy + r * stride;
       std::fill_n(to, units, 0u);
       if (first + r < visible.begin || first + r >= visible.end) continue;
       std::memcpy(to, row_address(DType::bfloat16, rows, at_.key(first + r), g), static_cast<size_t>(2 * n));
     }
-    return {copy_, stride};
+    return {copy, stride};
   }
 
-  void add_values(int64_t first, int64_t g, const KeyRange& visible) const {
-    const int64_t keys = std::min(step_, at_.whole - first);
-    const Operand v = operand(at_.x.v, first, keys, visible, g, at_.problem.value_dim, v_units_);
-    simd::tile_matmul(kDecodeParts * at_.shared, v_units_, keys, weights_of(g) + first, kWeightStride, v.at, v.stride,
-                      out_ + g * out_rows_ * out_stride_, out_stride_, first != at_.low);
+  /// The values of heads [head, head + heads).
+  void add_all_values(int64_t head, int64_t heads, const KeyRange& visible, const DecodeAhead* ahead) const {
+    for (int64_t first = at_.low; first < at_.whole; first += keys_from(first)) add_values(first, head, heads, visible, ahead);
+  }
+
+  /// The values of a step.
+  void add_values(int64_t first, int64_t head, int64_t heads, const KeyRange& visible, const DecodeAhead* ahead) const {
+    const int64_t keys = keys_from(first), columns = v_units_ / simd::kTile, per_head = out_rows_ / simd::kTile * columns,
+                  copy_size = step_ * odd_lines(v_units_);
+    const int64_t end = (head + heads) * per_head;
+    for (int64_t t = head * per_head; t < end; t += kSums) {
+      simd::TileSum sums[kSums];
+      DecodeRequests soon;
+      Operand v{};
+      const int64_t count = std::min(kSums, end - t);
+      int64_t last = -1;
+      for (int64_t s = 0; s < count; ++s) {
+        const int64_t g = (t + s) / per_head, row = (t + s) % per_head / columns * simd::kTile,
+                      column = (t + s) % columns * simd::kTile;
+        if (g != last) {
+          v = operand(at_.x.v, first, keys, visible, g, at_.problem.value_dim, v_units_, copy_ + s * copy_size);
+          if (ahead != nullptr) soon = ahead->of_values(first, keys, g);
+          last = g;
+        }
+        sums[s] = {
+            weights_of(g) + row * kWeightStride + first, v.at + column, out_ + (g * out_rows_ + row) * out_stride_ + column, {}};
+        if (soon.first != nullptr && row == 0) sums[s].requests = {soon.first + 4 * column, soon.stride};
+      }
+      simd::tile_sums(keys, sums, count, kWeightStride, v.stride, out_stride_, first != at_.low);
+    }
   }
 
   /// Adds the parts of row n up and puts them in order; false if some result is not finite.
@@ -183,9 +220,9 @@ class TileProducts {
   HWY_NOINLINE void again(int64_t n, const float* weights, float* out, int64_t stride) const {
     const int64_t g = n / at_.shared;
     if (const KeyRange& seen = at_.seen_by(n % at_.shared); seen.begin > at_.all.begin || seen.end < at_.all.end) {
-      for (int64_t first = at_.low; first < at_.whole; first += step_) add_values(first, g, seen);
+      add_all_values(g, 1, seen, nullptr);
       const bool finite = finish(n, out + n * stride);
-      for (int64_t first = at_.low; first < at_.whole; first += step_) add_values(first, g, at_.all);  // for the rows that follow
+      for (int64_t first = at_.low; first < at_.whole; first += step_) add_values(first, g, 1, at_.all, nullptr);
       if (finite) return;
     }
     Scratch scratch;

@@ -108,6 +108,7 @@ class VectorProducts {
     const AttentionProblem& problem = place.problem;
     const int64_t bytes = problem.kv_heads * problem.head_dim * item_size(problem.dtype);
     // All heads of a few keys before the next keys: memory is read almost in the order in which it lies.
+    q_bytes_ = problem.head_dim * item_size(problem.dtype), o_bytes_ = problem.value_dim * item_size(problem.dtype);
     step_ = std::clamp(kDecodeAheadBytes / bytes / kDecodeKeys * kDecodeKeys, kDecodeKeys, kDecodeGroup);
     while (kDecodeGroup % step_ != 0) step_ -= kDecodeKeys;
     for (int64_t n = 0; n < place.rows; ++n) {
@@ -134,10 +135,11 @@ class VectorProducts {
       for (int64_t g = 0; g < at_.problem.kv_heads; ++g) {
         const auto block =
             Rows::block(at_.problem.dtype, at_.x.k, at_.key(part.begin), part.end - part.begin, g, at_.problem.head_dim, buffer_);
+        const DecodeRequests soon = ahead.of_keys(first, step_, g);
         for (int64_t j = first; j < part.end; j += kDecodeKeys) {
           const typename Rows::Element* k[kDecodeKeys];
           for (int64_t s = 0; s < kDecodeKeys; ++s) {
-            ahead.at_key(j + s, g);
+            request(soon, j + s - first, q_bytes_);
             // One that is there in place of one that is not: no score depends on how many keys there are.
             k[s] = block.at + (std::clamp(j + s, part.begin, part.end - 1) - part.begin) * block.stride;
           }
@@ -168,6 +170,10 @@ class VectorProducts {
   }
 
  private:
+  static HWY_INLINE void request(const DecodeRequests& soon, int64_t row, int64_t bytes) {
+    if (soon.first == nullptr) return;
+    for (int64_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(soon.first + row * soon.stride + byte, 0, 3);
+  }
   static KeyRange common_part(const KeyRange& a, const KeyRange& b) {
     return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
   }
@@ -183,13 +189,12 @@ class VectorProducts {
       const T* p = weights + row * kDecodeChunk + range.begin;
       T* to = out + row * stride;
       const auto* v = block.at + (range.begin - part.begin) * block.stride;
-      const auto request = [&](int64_t j) HWY_ATTR {
-        if (requests) ahead.at_value(range.begin + j, g);
-      };
+      const DecodeRequests soon = requests ? ahead.of_values(first, step_, g) : DecodeRequests();
+      const auto request_row = [&](int64_t j) HWY_ATTR { request(soon, part.begin - first + j, o_bytes_); };
       int64_t e = 0;
       for (; e + 4 * kLanes<T> <= o_stride_; e += 4 * kLanes<T>) {
         if (e == 0) {
-          value_block<kRows, 4, Rows>(range.end - range.begin, v, block.stride, p, to, stride, request);
+          value_block<kRows, 4, Rows>(range.end - range.begin, v, block.stride, p, to, stride, request_row);
         } else {
           value_block<kRows, 4, Rows>(range.end - range.begin, v + e, block.stride, p, to + e, stride, [](int64_t) HWY_ATTR {});
         }
@@ -209,7 +214,7 @@ class VectorProducts {
   }
 
   const DecodePlace& at_;
-  int64_t q_stride_, o_stride_, step_;
+  int64_t q_stride_, o_stride_, step_, q_bytes_, o_bytes_;  // bytes: of a key and of a value in memory
   T *q_, *buffer_;
 };
 

@@ -159,6 +159,94 @@ void multiply(int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t ld
   if (j < n) panel<Tiles, 1>(m, depth, a, lda, b + j, ldb, c + j, ldc, add);
 }
 
+/// Requests 64 bytes from `byte` on of 16 rows.
+inline void request(const TileRequests& requests, int64_t row, int64_t byte) {
+  if (requests.first == nullptr) return;
+  const char* at = requests.first + row * requests.stride + byte;
+#pragma GCC unroll 16
+  for (int64_t r = 0; r < kTile; ++r, at += requests.stride) __builtin_prefetch(at, 0, 3);
+}
+
+/// Rows of one or two tiles; B stays in registers. Loads of a register wait until the product that reads it is done, so each pair of
+/// tiles of keys has its own.
+template <class Tiles, int kDepth>
+void row_scores(int64_t keys, const uint32_t* k, int64_t ldk, const uint32_t* b, float* c, const TileRequests& requests) {
+  const int64_t bytes = 4 * ldk;
+  Tiles::template load<6>(b, 4 * kTile);
+  if constexpr (kDepth > 1) Tiles::template load<7>(b + kTile * kTile, 4 * kTile);
+  const auto one = [&]<int kC, int kA>(int64_t j) {
+    const uint32_t* const from = k + j * ldk;
+    Tiles::template zero<kC>();
+    Tiles::template load<kA>(from, bytes);
+    if constexpr (kDepth > 1) Tiles::template load<kA + 1>(from + kTile, bytes);
+    request(requests, j, 0);
+    Tiles::template dot<kC, kA, 6>();
+    if constexpr (kDepth > 1) {
+      request(requests, j, 64);
+      Tiles::template dot<kC, kA + 1, 7>();
+    }
+    Tiles::template store<kC>(c + j * kTile, 4 * kTile);
+  };
+  int64_t j = 0;
+  for (; j + kTile < keys; j += 2 * kTile) one.template operator()<0, 2>(j), one.template operator()<1, 4>(j + kTile);
+  if (j < keys) one.template operator()<0, 2>(j);
+}
+
+template <class Tiles>
+void scores(int64_t keys, int64_t depth, const uint32_t* k, int64_t ldk, const uint32_t* b, float* c,
+            const TileRequests& requests) {
+  if (depth == kTile) return row_scores<Tiles, 1>(keys, k, ldk, b, c, requests);
+  if (depth == 2 * kTile) return row_scores<Tiles, 2>(keys, k, ldk, b, c, requests);
+  for (int64_t j = 0; j < keys; j += kTile) {
+    for (int64_t u = 0; u < depth; u += kTile) request(requests, j, 4 * u);
+    block<Tiles, 1, 1>(depth, k + j * ldk, ldk, b, kTile, c + j * kTile, kTile, false);
+  }
+}
+
+template <class Tiles, int kCount>
+void row_sums(int64_t keys, const TileSum* sums, int64_t lda, int64_t ldb, int64_t ldc, bool add) {
+  const auto each = [&](const auto& body) {
+    body.template operator()<0>();
+    if constexpr (kCount > 1) body.template operator()<1>();
+    if constexpr (kCount > 2) body.template operator()<2>();
+    if constexpr (kCount > 3) body.template operator()<3>();
+  };
+  each([&]<int kSum>() {
+    if (add) {
+      Tiles::template load<kSum>(sums[kSum].c, 4 * ldc);
+    } else {
+      Tiles::template zero<kSum>();
+    }
+  });
+  const int64_t bytes = 4 * ldb;
+  for (int64_t j = 0; j < keys; j += kTile) {
+    const uint32_t* a = nullptr;
+    const auto product = [&]<int kSum, int kA>(const uint32_t* from) {
+      constexpr int kB = 6 + kSum % 2;
+      Tiles::template load<kB>(from, bytes);
+      request(sums[kSum].requests, j, 0);
+      Tiles::template dot<kSum, kA, kB>();
+    };
+    each([&]<int kSum>() {
+      const TileSum& sum = sums[kSum];
+      // Registers of the first half and of the second; most often two heads of two tiles each.
+      constexpr int kA = kSum < 2 ? 4 : 5;
+      if (kSum == 2 || sum.a != a) Tiles::template load<kA>(sum.a + j, 4 * lda);
+      a = sum.a;
+      product.template operator()<kSum, kA>(sum.b + j * ldb);
+    });
+  }
+  each([&]<int kSum>() { Tiles::template store<kSum>(sums[kSum].c, 4 * ldc); });
+}
+
+template <class Tiles>
+void sums_of(int64_t keys, const TileSum* sums, int64_t count, int64_t lda, int64_t ldb, int64_t ldc, bool add) {
+  if (count == 1) return row_sums<Tiles, 1>(keys, sums, lda, ldb, ldc, add);
+  if (count == 2) return row_sums<Tiles, 2>(keys, sums, lda, ldb, ldc, add);
+  if (count == 3) return row_sums<Tiles, 3>(keys, sums, lda, ldb, ldc, add);
+  row_sums<Tiles, 4>(keys, sums, lda, ldb, ldc, add);
+}
+
 }  // namespace
 
 TileScope::TileScope() {
@@ -181,6 +269,25 @@ void tile_matmul(int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t
   if (modelled.load(std::memory_order_relaxed)) return multiply<ModelTiles>(m, n, depth, a, lda, b, ldb, c, ldc, add);
 #if defined(__x86_64__)
   multiply<HardwareTiles>(m, n, depth, a, lda, b, ldb, c, ldc, add);
+#else
+  fail(ErrorKind::runtime, "this machine has no AMX tiles");
+#endif
+}
+
+void tile_scores(int64_t keys, int64_t depth, const uint32_t* k, int64_t ldk, const uint32_t* b, float* c,
+                 const TileRequests& requests) {
+  if (modelled.load(std::memory_order_relaxed)) return scores<ModelTiles>(keys, depth, k, ldk, b, c, requests);
+#if defined(__x86_64__)
+  scores<HardwareTiles>(keys, depth, k, ldk, b, c, requests);
+#else
+  fail(ErrorKind::runtime, "this machine has no AMX tiles");
+#endif
+}
+
+void tile_sums(int64_t keys, const TileSum* sums, int64_t count, int64_t lda, int64_t ldb, int64_t ldc, bool add) {
+  if (modelled.load(std::memory_order_relaxed)) return sums_of<ModelTiles>(keys, sums, count, lda, ldb, ldc, add);
+#if defined(__x86_64__)
+  sums_of<HardwareTiles>(keys, sums, count, lda, ldb, ldc, add);
 #else
   fail(ErrorKind::runtime, "this machine has no AMX tiles");
 #endif

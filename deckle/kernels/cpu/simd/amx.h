@@ -21,6 +21,29 @@ constexpr int64_t round_up_tiles(int64_t n) { return (n + kTile - 1) / kTile * k
 void tile_matmul(int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, float* c,
                  int64_t ldc, bool add);
 
+/// What a product whose operand comes from memory requests on the way, a tile for each that it reads: rows at first + r * stride,
+/// none if first is null. A burst of requests between products would hold them up.
+struct TileRequests {
+  const char* first = nullptr;
+  int64_t stride = 0;
+};
+
+/// C[keys, 16] = K[keys, depth] . B[depth, 16], ldc 16, for rows of K where they lie; keys are whole tiles. The bits of
+/// tile_matmul.
+void tile_scores(int64_t keys, int64_t depth, const uint32_t* k, int64_t ldk, const uint32_t* b, float* c,
+                 const TileRequests& requests);
+
+/// One of the products of tile_sums: C[16, 16] += A[16, keys] . B[keys, 16], from a column of each.
+struct TileSum {
+  const uint32_t *a, *b;
+  float* c;
+  TileRequests requests;  // 64 bytes of a row for each of B
+};
+
+/// Up to four products with rows of B where they lie, side by side, for the next product of a sum waits for the last one. Sums
+/// with the same A follow each other. The bits of tile_matmul.
+void tile_sums(int64_t keys, const TileSum* sums, int64_t count, int64_t lda, int64_t ldb, int64_t ldc, bool add);
+
 /// Configures the tile registers of the calling thread and releases them: other libraries of the process configure them too.
 /// Create one only if bf16_products() says tiles.
 class TileScope {
