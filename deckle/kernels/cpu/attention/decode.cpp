@@ -1,8 +1,10 @@
 // attention_forward for a few query rows on many keys: one step of decoding on a key/value cache.
 //
-// Vectors run along the head dim, and each row of K and V is read once, straight from memory, for all query rows that share its
-// head. Keys are split into chunks that run in parallel, each for all heads; each yields (maximum, sum, unnormalised out) per
-// row, merged in order, with the sink. Bound by memory: 2 item_size(dtype) (D + Dv) bytes per key and key head.
+// Each row of K and V is read once, straight from memory, for all query rows that share its head: in vectors along the head dim
+// (decode_vectors-inl.h), or, in bfloat16 with three query heads a key head and more, on AMX tiles (decode_tiles-inl.h). Keys are
+// split into chunks that run in parallel, each for all heads: scores, one softmax, values. Each yields (sum, maximum,
+// unnormalised out) per row, merged in order, with the sink. Bound by memory: 2 item_size(dtype) (D + Dv) bytes per key and key
+// head.
 //
 // Two cores of an EPYC of family 25, 2026-11-21, db9c285b: float32, one text of 8,192 keys, 8 heads on 8 key heads, D = 64:
 //   a key head at a time       262 tokens/s     8.8 GB/s, 256 bytes of every 2,048
@@ -16,7 +18,16 @@
 //   in registers                                     14.8   12.2     8.4   6.7
 //   four keys at a time, results aligned, requests   25.4   15.4     17.9  9.5
 //   four sums of lanes at a time                     27.4   17.7     18.2  9.4
-// Rejected: keys and values loaded once for the four query rows that share them: 15.9 to 14.6 in float32, nothing in bfloat16.
+// One core of Emerald Rapids, GB/s of its own time, the same text, in turns, the best of seven (2026-11-29, host shared); a loop
+// reads 27 from the third cache, where these keys lie, and 115 from the second, which holds a text of 2,048 keys (last column):
+//                                                    float32         bfloat16       2,048 keys
+//   one query row at a time (3344efc9)               23.6   16.8     19.5   8.0     8.1
+//   up to four rows, 256 keys a softmax              23.4   17.0
+//   requested in the order of memory                 24.1   20.6     20.8
+//   on tiles                                                         16.2   15.7    21.3
+// With one query head a key head tiles gave 15.8 where vectors give 20.8; two, not timed on tiles, stay in vectors as well. Tried
+// on tiles alone: a burst of 128 requests fills the queue, and nothing is computed until they are served; a load of a tile
+// register waits for the product that reads it.
 
 #include "deckle/kernels/cpu/attention/decode.h"
 

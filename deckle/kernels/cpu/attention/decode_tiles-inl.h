@@ -7,6 +7,8 @@
 // bfloat16 would cost a bit of the result; it is the sum of two bfloat16, each in rows of its own: a tile holds the even and odd,
 // high and low parts of four query rows.
 //
+// Memory is requested in the order in which it lies, a tile's worth while a tile is used: a burst between products holds them up.
+//
 // A zero of the left operand does not hide infinities and NaN of the right one. A row whose result is not finite is computed
 // again without the values that it does not see, and then in vectors.
 
@@ -222,7 +224,7 @@ class TileProducts {
     if (const KeyRange& seen = at_.seen_by(n % at_.shared); seen.begin > at_.all.begin || seen.end < at_.all.end) {
       add_all_values(g, 1, seen, nullptr);
       const bool finite = finish(n, out + n * stride);
-      for (int64_t first = at_.low; first < at_.whole; first += step_) add_values(first, g, 1, at_.all, nullptr);
+      add_all_values(g, 1, at_.all, nullptr);  // for the rows that follow
       if (finite) return;
     }
     Scratch scratch;

@@ -167,8 +167,8 @@ inline void request(const TileRequests& requests, int64_t row, int64_t byte) {
   for (int64_t r = 0; r < kTile; ++r, at += requests.stride) __builtin_prefetch(at, 0, 3);
 }
 
-/// Rows of one or two tiles; B stays in registers. Loads of a register wait until the product that reads it is done, so each pair of
-/// tiles of keys has its own.
+/// Rows of one or two tiles; B stays in registers. Loads of a register wait until the product that reads it is done, so each
+/// pair of tiles of keys has its own.
 template <class Tiles, int kDepth>
 void row_scores(int64_t keys, const uint32_t* k, int64_t ldk, const uint32_t* b, float* c, const TileRequests& requests) {
   const int64_t bytes = 4 * ldk;
