@@ -58,6 +58,47 @@ TEST(Tiles, MultiplyAndAddWithinFloat32) {
   }
 }
 
+/// The products of decoding, with strides beyond their operands, requested or not.
+TEST(Tiles, ScoresAndSumsHaveTheBitsOfTheProduct) {
+  for (const bool model : {true, false}) {
+    if (!model && bf16_arithmetic() != Bf16Arithmetic::tiles) continue;  // asks for the permission too
+    model_tiles(model);
+    std::mt19937 random(5);
+    const auto drawn = [&](int64_t count) {
+      std::vector<uint32_t> x(static_cast<size_t>(count));
+      for (uint32_t& each : x) each = (random() & 0x81ff81ffu) | 0x3e003e00u;
+      return x;
+    };
+    const TileScope tiles;
+    for (const int64_t keys : {16, 48, 64}) {
+      for (const int64_t depth : {16, 32, 48, 64}) {
+        const int64_t stride = depth + 5;
+        const std::vector<uint32_t> k = drawn(keys * stride), b = drawn(depth * 16);
+        std::vector<float> got(static_cast<size_t>(keys * 16), NAN), expected = got;
+        tile_scores(keys, depth, k.data(), stride, b.data(), got.data(), {reinterpret_cast<const char*>(k.data()), 4 * stride});
+        tile_matmul(keys, 16, depth, k.data(), stride, b.data(), 16, expected.data(), 16, false);
+        EXPECT_EQ(got, expected) << keys << " " << depth;
+      }
+      for (int64_t count = 1; count <= 4; ++count) {
+        const int64_t stride = 70, weight_stride = 80;
+        const std::vector<uint32_t> v = drawn(keys * stride), a = drawn(2 * 16 * weight_stride);
+        std::vector<float> got(static_cast<size_t>(16 * 4 * 16), 0.5f), expected = got;
+        for (const bool add : {false, true}) {
+          TileSum sums[4];
+          for (int64_t s = 0; s < count; ++s) {
+            const uint32_t* left = a.data() + (s * 2 / count) * 16 * weight_stride;  // of one, two, or one and three
+            sums[s] = {left, v.data() + 16 * s, got.data() + 16 * s, {}};
+            tile_matmul(16, 16, keys, left, weight_stride, v.data() + 16 * s, stride, expected.data() + 16 * s, 64, add);
+          }
+          tile_sums(keys, sums, count, weight_stride, stride, 64, add);
+          EXPECT_EQ(got, expected) << keys << " " << count << " " << add;
+        }
+      }
+    }
+  }
+  model_tiles(false);
+}
+
 TEST(Tiles, DenormalNumbersCountAsZero) {
   const ModelledTiles model;
   std::vector<uint32_t> a(256, 0x00010001), b(256, 0x7f007f00);  // 9e-41 times 1.7e38
