@@ -1,6 +1,6 @@
-// float32 attention on operands whose rows differ by orders of magnitude, row by row beside plain float32 and float64 of the same
-// numbers: the kernels of tensor cores split a number by the largest of its head, which other rows may have, even ones behind the
-// mask.
+// float32 attention on operands whose rows or columns differ by orders of magnitude, row by row and column by column beside plain
+// float32 and float64 of the same numbers: the kernels of tensor cores split a number by the largest of its head, which other
+// rows may have, even ones behind the mask.
 #include <cmath>
 #include <functional>
 #include <string>
@@ -20,6 +20,13 @@ struct Case {
   std::function<void(Tensor&, Tensor&, Tensor&, Tensor&)> change;  // q, k, v and the gradient of the result, [rows, heads, width]
 };
 
+/// 1e-12 to 1e12, one of each column.
+Tensor of_all_sizes() {
+  std::vector<float> sizes;
+  for (int64_t column = 0; column < kWidth; ++column) sizes.push_back(std::pow(10.0f, static_cast<float>(column % 13 * 2 - 12)));
+  return tensor(sizes);
+}
+
 std::vector<Case> cases() {
   const auto scale_row = [](Tensor& x, int64_t row, double by) { x.index_put_({row}, x[row] * by); };
   return {
@@ -30,6 +37,13 @@ std::vector<Case> cases() {
       {"a large query", [=](Tensor& q, Tensor&, Tensor&, Tensor&) { scale_row(q, kLast, 1e9); }},
       {"a large gradient", [=](Tensor&, Tensor&, Tensor&, Tensor& g) { scale_row(g, kLast, 1e11); }},
       {"small gradients", [=](Tensor&, Tensor&, Tensor&, Tensor& g) { g.mul_(1e-30); }},
+      {"columns of all sizes in v", [=](Tensor&, Tensor&, Tensor& v, Tensor&) { v.mul_(of_all_sizes()); }},
+      {"columns of all sizes in the gradient", [=](Tensor&, Tensor&, Tensor&, Tensor& g) { g.mul_(of_all_sizes()); }},
+      {"columns of q as much larger as k's are smaller",
+       [=](Tensor& q, Tensor& k, Tensor&, Tensor&) {
+         q.mul_(of_all_sizes());
+         k.div_(of_all_sizes());
+       }},
       {"zero rows beside others",
        [=](Tensor& q, Tensor& k, Tensor& v, Tensor& g) {
          for (Tensor* x : {&q, &k, &v, &g}) scale_row(*x, 5, 0);
@@ -50,8 +64,8 @@ std::vector<Tensor> computed(const std::vector<Tensor>& given, DType dtype, cons
   return results;
 }
 
-/// Of each row, over its columns.
-Tensor size_of_rows(const Tensor& x) { return sum(square(x), Ints{2}).sqrt(); }
+/// Of each row over its columns, or of each column over the rows.
+Tensor size_over(const Tensor& x, int64_t dim) { return sum(square(x), Ints{dim}).sqrt(); }
 
 /// Rows that see three keys or more. With fewer, dq is what is left of terms that cancel.
 Tensor compared_rows() {
@@ -64,7 +78,7 @@ Tensor compared_rows() {
   return tensor(rows);
 }
 
-TEST(CudaAttentionScales, RowsKeepTheirPrecisionBesideLargerOnes) {
+TEST(CudaAttentionScales, RowsAndColumnsKeepTheirPrecisionBesideLargerOnes) {
   NEEDS_CUDA_KERNELS();
   const AttentionMask causal = masks::causal(), as_bytes = masks::boolean(ones({1, 1, 129, 129}).tril() > 0);  // plain float32
   for (const Case& each : cases()) {
@@ -76,10 +90,13 @@ TEST(CudaAttentionScales, RowsKeepTheirPrecisionBesideLargerOnes) {
                               expected = computed(given, DType::float64, causal);
     const char* names[] = {"out", "dq", "dk", "dv"};
     for (size_t i = 0; i < got.size(); ++i) {
-      const Tensor allowed = size_of_rows(expected[i]) * 1e-5 + size_of_rows(plain[i].to(DType::float64) - expected[i]) * 4.0;
-      const Tensor error = size_of_rows(got[i].to(DType::float64) - expected[i]);
-      EXPECT_EQ(sum(index_select(error > allowed, 0, compared_rows())).item(), 0)
-          << names[i] << ": rows of " << error.numel() << "; the largest error " << max(error).item();
+      for (const int64_t dim : {2, 0}) {
+        const auto size = [&](const Tensor& x) { return size_over(index_select(x, 0, compared_rows()), dim); };
+        const Tensor allowed = size(expected[i]) * 1e-5 + size(plain[i].to(DType::float64) - expected[i]) * 4.0;
+        const Tensor error = size(got[i].to(DType::float64) - expected[i]);
+        EXPECT_EQ(sum(error > allowed).item(), 0) << names[i] << ": " << (dim == 2 ? "rows" : "columns") << " of "
+                                                  << error.numel() << "; the largest error " << max(error).item();
+      }
     }
   }
 }

@@ -34,7 +34,7 @@ struct BackwardSpace {
     peaks = keys + up(work_list_bytes(sizes, Side::keys, 128));
     values = peaks;  // the work of dV has a counter of its own
     peaks += up(work_list_bytes(sizes, Side::keys, 128));
-    found = {int64_t{sizes.batch} * (2 * sizes.heads + 2 * sizes.kv_heads)};
+    found = {int64_t{sizes.batch} * (2 * sizes.heads + 2 * sizes.kv_heads), width};
     statistics = peaks + up(found.bytes());
     q = statistics + up((q_rows * sizes.heads + kMostWalked) * int64_t{sizeof(RowStatistics)});
     grad = q + up(4 * q_part);
@@ -112,6 +112,7 @@ class SplitPass {
                        const_cast<int*>(of),
                        space_.found.depths(const_cast<int*>(of)),
                        range,
+                       space_.found.columns(peaks(), of),
                        reinterpret_cast<__half*>(memory_ + parts),
                        key_side ? space_.kv_part : space_.q_part,
                        key_side ? nullptr : p.lse};

@@ -173,7 +173,7 @@ struct SplitWorkspace {
     kv_part = batches * sizes.key_rows * sizes.kv_heads * width;
     const auto up = [](int64_t bytes) { return (bytes + 255) / 256 * 256; };
     peaks = up(work_list_bytes(sizes, Side::queries, Narrow::rows));
-    found = {int64_t{sizes.batch} * (sizes.heads + 2 * sizes.kv_heads)};
+    found = {int64_t{sizes.batch} * (sizes.heads + 2 * sizes.kv_heads), width};
     q = peaks + up(found.bytes());
     k = q + up(4 * q_part);
     v = k + up(4 * kv_part);
@@ -196,6 +196,7 @@ const int* launch(const CudaAttentionProblem& given, cudaStream_t stream) {
   int* peaks = reinterpret_cast<int*>(memory + workspace.peaks);
   const auto side = [&](const AttentionTensor& tensor, bool key_side, int columns, int64_t parts, int* of, int range) {
     const float* data = static_cast<const float*>(tensor.data);
+    const bool of_values = range != kAnyRange;
     return SplitSide{data,
                      tensor.batch_stride,
                      tensor.row_stride,
@@ -206,6 +207,7 @@ const int* launch(const CudaAttentionProblem& given, cudaStream_t stream) {
                      of,
                      workspace.found.depths(of),
                      range,
+                     of_values ? workspace.found.columns(peaks, of) : nullptr,
                      reinterpret_cast<__half*>(memory + parts),
                      key_side ? workspace.kv_part : workspace.q_part,
                      nullptr};

@@ -8,6 +8,7 @@ namespace deckle::kernels::cuda::attention {
 namespace {
 
 constexpr int kRowsOfWarp = 8, kRowsOfBlock = 64;
+constexpr int kPairsOfLane = 2;  // pairs of columns, 64 columns apart
 
 /// The sequence of a packed row: the last that begins at or before it.
 __device__ __forceinline__ int sequence_of_row(const int64_t* offsets, int batch, int64_t row) {
@@ -40,6 +41,11 @@ __device__ __forceinline__ bool unsuited(const SplitSides& args, const SplitSide
   return !(fabsf(most) <= kMostScore);
 }
 
+/// No atomic where the largest so far, perhaps an older one, is as large already.
+__device__ __forceinline__ void raise(int* largest, int x) {
+  if (x > *largest) atomicMax(largest, x);
+}
+
 /// Either finds the peaks or writes the parts. A warp takes a few rows of a head, 64 columns at a time.
 __global__ void __launch_bounds__(256) split_rows(const __grid_constant__ SplitSides args, bool writes) {
   const SplitSide& side = args.side[blockIdx.z];
@@ -48,8 +54,9 @@ __global__ void __launch_bounds__(256) split_rows(const __grid_constant__ SplitS
   const bool ragged = side.sequences.offsets != nullptr;
   const int64_t all = int64_t{side.sequences.rows} * (ragged ? 1 : args.batch);
   const int64_t first = int64_t{blockIdx.x} * kRowsOfBlock + threadIdx.x / 32 * kRowsOfWarp;
-  int of = -1, peak = 0, depth = 0;
+  int of = -1, peak = 0, depth = 0, of_columns[2 * kPairsOfLane] = {};
   bool special = false;
+  const auto column_peaks = [&] { return side.column_peaks + (int64_t{of} * side.heads + head) * args.width; };
   const auto leave = [&] {
     if (writes || of < 0) return;
     if (lane == 0 && peak > 0) {
@@ -57,9 +64,16 @@ __global__ void __launch_bounds__(256) split_rows(const __grid_constant__ SplitS
       atomicMax(side.depths + int64_t{of} * side.heads + head, depth);
     }
     peak = depth = 0;
+#pragma unroll
+    for (int i = 0; i < 2 * kPairsOfLane; ++i) {
+      if (side.column_peaks != nullptr && of_columns[i] > 0)
+        raise(column_peaks() + 64 * (i / 2) + 2 * lane + i % 2, of_columns[i]);
+      of_columns[i] = 0;
+    }
   };
   for (int64_t row = first; row < min(first + kRowsOfWarp, all); ++row) {
     int sequence;
+    bool starts;
     const float* from = side.data + head * side.head_stride;
     if (ragged) {
       sequence = sequence_of_row(side.sequences.offsets, args.batch, row);
@@ -67,9 +81,12 @@ __global__ void __launch_bounds__(256) split_rows(const __grid_constant__ SplitS
       const bool spare = row < span.start || row >= span.end;
       if (spare && !writes) continue;
       from = spare ? nullptr : from + row * side.row_stride;  // tiles reach over the ends of sequences: zeros are there
+      starts = row == span.start;
     } else {
       sequence = static_cast<int>(row / side.sequences.rows);
-      from += sequence * side.batch_stride + (row - int64_t{sequence} * side.sequences.rows) * side.row_stride;
+      const int64_t within = row - int64_t{sequence} * side.sequences.rows;
+      from += sequence * side.batch_stride + within * side.row_stride;
+      starts = within == 0;
     }
     if (sequence != of) {
       leave();
@@ -77,10 +94,19 @@ __global__ void __launch_bounds__(256) split_rows(const __grid_constant__ SplitS
       if (writes) peak = side.peaks[int64_t{of} * side.heads + head];
       if (writes && lane == 0 && unsuited(args, side, of, head, peak)) *args.unsuited = 1;
     }
+    if (writes && starts && side.column_peaks != nullptr) {
+      for (int column = lane; column < args.width; column += 32) {
+        const int of_column = column_peaks()[column];
+        if (of_column > 0 && (peak >> kMantissaBits) - (of_column >> kMantissaBits) > kColumnRange) *args.unsuited = 1;
+      }
+    }
     if (side.lse != nullptr && side.lse[row * side.heads + head] == -INFINITY) from = nullptr;
     const float scale = writes ? power_of_two(part_exponent(peak)) : 0.0f;
     int largest = 0;
-    for (int column = 2 * lane; column < args.width; column += 64) {
+#pragma unroll
+    for (int pair = 0; pair < kPairsOfLane; ++pair) {
+      const int column = 64 * pair + 2 * lane;
+      if (column >= args.width) break;
       float x[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) x[i] = from != nullptr && column + i < side.columns ? from[column + i] : 0.0f;
@@ -95,7 +121,9 @@ __global__ void __launch_bounds__(256) split_rows(const __grid_constant__ SplitS
         for (int i = 0; i < 2; ++i) {
           const int bits = __float_as_int(x[i]) & 0x7fffffff;
           special |= bits >= kInfinity;
-          if (bits < kInfinity) largest = max(largest, bits);
+          const int finite = bits < kInfinity ? bits : 0;
+          largest = max(largest, finite);
+          of_columns[2 * pair + i] = max(of_columns[2 * pair + i], finite);
         }
       }
     }
