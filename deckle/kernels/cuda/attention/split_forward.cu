@@ -54,6 +54,14 @@ struct SplitRow {
   }
 };
 
+/// The logarithm of a sum that belongs to weights of 2^(scores - shift), to the last bits: it is in every weight of the backward,
+/// and the approximate one of a sum near 2^16 is off by an ulp of 16.
+__device__ __forceinline__ float log_sum_exp(const RowEnd& end, float shift) {
+  constexpr float kLn2 = 0.6931471805599453f, kWeights = 128.0f;
+  static_assert(kWeightBits == 7.0f);
+  return end.factor > 0.0f ? (shift + kWeightBits - log2f(end.factor * kWeights)) * kLn2 : end.lse;
+}
+
 template <class Shape>
 __device__ __forceinline__ void store_rows(const SplitArguments& args, const ForwardItem& item, int warpgroup,
                                            const float (&out)[Shape::D / 2], const SplitRow& rows, float value_scale) {
@@ -68,7 +76,8 @@ __device__ __forceinline__ void store_rows(const SplitArguments& args, const For
     const RowEnd end = end_row(-rows.shift[h], quad_sum(rows.sum[h]), 1.0f, sink);
     const int row = item.first_row + 64 * warpgroup + tile::accumulator_row(thread) + 8 * h;
     if (row >= item.queries) continue;
-    if (first.lse != nullptr && thread % 4 == 0) first.lse[item.lse + int64_t{row} * first.problem.heads] = end.lse;
+    if (first.lse != nullptr && thread % 4 == 0)
+      first.lse[item.lse + int64_t{row} * first.problem.heads] = log_sum_exp(end, -rows.shift[h]);
     const float factor = end.factor * value_scale;
     const bool ragged = first.problem.queries.offsets != nullptr;
     const int64_t start = ragged ? first.problem.queries[item.sequence].start : 0;
