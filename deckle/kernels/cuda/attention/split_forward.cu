@@ -6,8 +6,7 @@
 // first, and the products with v of each tile are summed by themselves and added to out in registers, so that cuts do not add up
 // over the keys.
 //
-// Three times the products of the 16-bit forward; a kernel before it finds each head's largest number (split_parts.cuh), another
-// one writes the parts.
+// Three times the products of the 16-bit forward; kernels before it find the largest numbers and write parts (split_parts.cuh).
 #include "deckle/kernels/cuda/attention/split_forward.h"
 
 #include <algorithm>
@@ -57,8 +56,7 @@ struct SplitRow {
 /// The logarithm of a sum that belongs to weights of 2^(scores - shift), to the last bits: it is in every weight of the backward,
 /// and the approximate one of a sum near 2^16 is off by an ulp of 16.
 __device__ __forceinline__ float log_sum_exp(const RowEnd& end, float shift) {
-  constexpr float kLn2 = 0.6931471805599453f, kWeights = 128.0f;
-  static_assert(kWeightBits == 7.0f);
+  constexpr float kLn2 = 0.6931471805599453f, kWeights = 1 << static_cast<int>(kWeightBits);
   return end.factor > 0.0f ? (shift + kWeightBits - log2f(end.factor * kWeights)) * kLn2 : end.lse;
 }
 
@@ -205,7 +203,6 @@ const int* launch(const CudaAttentionProblem& given, cudaStream_t stream) {
   int* peaks = reinterpret_cast<int*>(memory + workspace.peaks);
   const auto side = [&](const AttentionTensor& tensor, bool key_side, int columns, int64_t parts, int* of, int range) {
     const float* data = static_cast<const float*>(tensor.data);
-    const bool of_values = range != kAnyRange;
     return SplitSide{data,
                      tensor.batch_stride,
                      tensor.row_stride,
@@ -216,7 +213,7 @@ const int* launch(const CudaAttentionProblem& given, cudaStream_t stream) {
                      of,
                      workspace.found.depths(of),
                      range,
-                     of_values ? workspace.found.columns(peaks, of) : nullptr,
+                     range != kAnyRange ? workspace.found.columns(peaks, of) : nullptr,
                      reinterpret_cast<__half*>(memory + parts),
                      key_side ? workspace.kv_part : workspace.q_part,
                      nullptr};
