@@ -151,8 +151,9 @@ Tensor composite::pad(const Tensor& self, IntSpan padding, PadMode mode, const S
       continue;
     }
     // Places -before to size + after: those that there are, and on either side what is beside them.
-    const int64_t size = self.size(dim), first = -before, end = size + after;
+    const int64_t size = self.size(dim);
     require_padding_of(size, before, after);
+    const int64_t first = -before, end = size + after;
     const auto beside = [&](int64_t count) {
       Dims sizes(result.sizes());
       sizes[static_cast<size_t>(dim)] = std::max<int64_t>(count, 0);
