@@ -66,4 +66,5 @@ PARTS = {"durations": durations, "sanitizers": sanitizers, "lines_of_code": line
          "portable_architectures": portable_architectures, "smallest_program": rows_of("smallest_program", ""),
          "own_ops": rows_of("own_ops", "A library of pointwise entries with their derivatives, compiled in release.\n\n"),
          "aten_files": rows_of("aten_files", "PyTorch's `native_functions.yaml` and `derivatives.yaml`.\n\n"),
-         "reference_site": rows_of("reference_site", "`make docs`.\n\n"), "build_cost": rows_of("build_cost", "")}
+         "reference_site": rows_of("reference_site", "`make docs`.\n\n"), "build_cost": rows_of("build_cost", ""),
+         "build_cuda": rows_of("build_cuda", "")}
