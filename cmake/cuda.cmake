@@ -9,6 +9,22 @@ if(DECKLE_CCACHE)  # where find_program finds none, it says so in the variable
 endif()
 set(DECKLE_CUDA_HOPPER_FLAGS -std=c++20 -gencode=arch=compute_90a,code=sm_90a -Xptxas -v)
 
+# Flags for machine code of each of the architectures, and PTX of the first for every GPU that is newer. All is assembled from the
+# PTX of `from`, or where that is `each` compiled for each.
+function(deckle_gencodes result from)
+  set(flags)
+  foreach(architecture IN LISTS ARGN)
+    set(virtual ${from})
+    if(from STREQUAL each)
+      set(virtual ${architecture})
+    endif()
+    list(APPEND flags -gencode=arch=compute_${virtual},code=sm_${architecture})
+  endforeach()
+  list(GET ARGN 0 first)
+  list(APPEND flags -gencode=arch=compute_${first},code=compute_${first})
+  set(${result} ${flags} PARENT_SCOPE)
+endfunction()
+
 # The kernels behind ops: machine code for each of these, and PTX of the lowest for every GPU that is newer. Most are compiled
 # once, to that PTX, from which the assembler makes all machine code; those with instructions or sizes of their own for a newer
 # GPU are compiled for each (deckle_cuda_module).
@@ -16,20 +32,11 @@ set(DECKLE_CUDA_ARCHITECTURES "80;90" CACHE STRING
     "Compute capabilities, 80 and newer, that the kernels of ops are built for, and attention's portable ones")
 set(architectures ${DECKLE_CUDA_ARCHITECTURES})
 list(SORT architectures COMPARE NATURAL)
-list(GET architectures 0 lowest)
-set(DECKLE_CUDA_OPS_EACH_FLAGS)
-foreach(architecture IN LISTS architectures)
-  list(APPEND DECKLE_CUDA_OPS_EACH_FLAGS -gencode=arch=compute_${architecture},code=sm_${architecture})
-endforeach()
-list(APPEND DECKLE_CUDA_OPS_EACH_FLAGS -gencode=arch=compute_${lowest},code=compute_${lowest})
+deckle_gencodes(DECKLE_CUDA_OPS_EACH_FLAGS each ${architectures})
 list(TRANSFORM architectures REPLACE "[a-z]+$" "")
 list(REMOVE_DUPLICATES architectures)
 list(GET architectures 0 lowest)
-set(DECKLE_CUDA_OPS_FLAGS)
-foreach(architecture IN LISTS architectures)
-  list(APPEND DECKLE_CUDA_OPS_FLAGS -gencode=arch=compute_${lowest},code=sm_${architecture})
-endforeach()
-list(APPEND DECKLE_CUDA_OPS_FLAGS -gencode=arch=compute_${lowest},code=compute_${lowest})
+deckle_gencodes(DECKLE_CUDA_OPS_FLAGS ${lowest} ${architectures})
 
 # The portable kernels of attention: the same, but for Hopper, which has kernels of its own and compiles the PTX of sm_80 for what
 # these leave. Each takes two minutes of a processor.
@@ -44,12 +51,8 @@ if(NOT portable)
     list(PREPEND portable 80)
   endif()
 endif()
-set(DECKLE_CUDA_PORTABLE_FLAGS -std=c++20 -Xptxas -v)
-foreach(architecture IN LISTS portable)
-  list(APPEND DECKLE_CUDA_PORTABLE_FLAGS -gencode=arch=compute_${architecture},code=sm_${architecture})
-endforeach()
-list(GET portable 0 architecture)
-list(APPEND DECKLE_CUDA_PORTABLE_FLAGS -gencode=arch=compute_${architecture},code=compute_${architecture})
+deckle_gencodes(DECKLE_CUDA_PORTABLE_FLAGS each ${portable})
+list(PREPEND DECKLE_CUDA_PORTABLE_FLAGS -std=c++20 -Xptxas -v)
 
 # Sets `result` to the lines of `- {key: value, ...}` in ops/instances.yaml whose family and kernel match, each as
 # "key=value|key=value".
