@@ -247,6 +247,17 @@ void sums_of(int64_t keys, const TileSum* sums, int64_t count, int64_t lda, int6
   row_sums<Tiles, 4>(keys, sums, lda, ldb, ldc, add);
 }
 
+/// body(tiles) with the processor's tiles, or their model.
+template <typename Body>
+void on_tiles(const Body& body) {
+  if (modelled.load(std::memory_order_relaxed)) return body(ModelTiles{});
+#if defined(__x86_64__)
+  body(HardwareTiles{});
+#else
+  fail(ErrorKind::runtime, "this machine has no AMX tiles");
+#endif
+}
+
 }  // namespace
 
 TileScope::TileScope() {
@@ -266,31 +277,16 @@ Bf16Arithmetic bf16_products() { return modelled.load(std::memory_order_relaxed)
 
 void tile_matmul(int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, float* c,
                  int64_t ldc, bool add) {
-  if (modelled.load(std::memory_order_relaxed)) return multiply<ModelTiles>(m, n, depth, a, lda, b, ldb, c, ldc, add);
-#if defined(__x86_64__)
-  multiply<HardwareTiles>(m, n, depth, a, lda, b, ldb, c, ldc, add);
-#else
-  fail(ErrorKind::runtime, "this machine has no AMX tiles");
-#endif
+  on_tiles([&]<class Tiles>(Tiles) { multiply<Tiles>(m, n, depth, a, lda, b, ldb, c, ldc, add); });
 }
 
 void tile_scores(int64_t keys, int64_t depth, const uint32_t* k, int64_t ldk, const uint32_t* b, float* c,
                  const TileRequests& requests) {
-  if (modelled.load(std::memory_order_relaxed)) return scores<ModelTiles>(keys, depth, k, ldk, b, c, requests);
-#if defined(__x86_64__)
-  scores<HardwareTiles>(keys, depth, k, ldk, b, c, requests);
-#else
-  fail(ErrorKind::runtime, "this machine has no AMX tiles");
-#endif
+  on_tiles([&]<class Tiles>(Tiles) { scores<Tiles>(keys, depth, k, ldk, b, c, requests); });
 }
 
 void tile_sums(int64_t keys, const TileSum* sums, int64_t count, int64_t lda, int64_t ldb, int64_t ldc, bool add) {
-  if (modelled.load(std::memory_order_relaxed)) return sums_of<ModelTiles>(keys, sums, count, lda, ldb, ldc, add);
-#if defined(__x86_64__)
-  sums_of<HardwareTiles>(keys, sums, count, lda, ldb, ldc, add);
-#else
-  fail(ErrorKind::runtime, "this machine has no AMX tiles");
-#endif
+  on_tiles([&]<class Tiles>(Tiles) { sums_of<Tiles>(keys, sums, count, lda, ldb, ldc, add); });
 }
 
 void model_tiles(bool on) { modelled.store(on); }

@@ -50,9 +50,8 @@ struct FoundSpace {
 
   int64_t bytes() const { return ((2 + width) * heads + 1) * int64_t{sizeof(int)}; }
   int* depths(int* peaks) const { return peaks + heads; }  // of the heads, all or some, whose peaks these are
-  int* columns(int* all_peaks, const int* peaks) const {
-    return all_peaks + 2 * heads + (peaks - all_peaks) * width;
-  }  // likewise
+  /// Of the columns of the heads whose peaks these are.
+  int* columns(int* all_peaks, const int* peaks) const { return all_peaks + 2 * heads + (peaks - all_peaks) * width; }
   int* unsuited(int* all_peaks) const { return all_peaks + (2 + width) * heads; }
 };
 
