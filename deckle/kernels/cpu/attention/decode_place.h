@@ -6,6 +6,7 @@
 #include "deckle/kernels/args/attention.h"
 #include "deckle/kernels/cpu/attention/decode.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
+#include "deckle/kernels/cpu/simd/amx.h"
 
 namespace deckle::kernels::cpu {
 
@@ -65,12 +66,6 @@ struct DecodePlace {
   int64_t key(int64_t position) const { return sequence.first_key + begin + position; }
 };
 
-/// Rows that are requested while others are used: row r at first + r * stride; none if first is null.
-struct DecodeRequests {
-  const char* first = nullptr;
-  int64_t stride = 0;
-};
-
 /// What to request before it is needed, as memory is read while what is there is computed: processors prefetch no further than to
 /// the end of a page, which is a few keys. After the last keys come the first values, after these the keys of the task that
 /// probably follows.
@@ -88,16 +83,16 @@ class DecodeAhead {
   }
 
   /// While `count` keys, or values, from `position` on are used for one head after the other.
-  DecodeRequests of_keys(int64_t position, int64_t count, int64_t head) const {
+  simd::RowRequests of_keys(int64_t position, int64_t count, int64_t head) const {
     const int64_t soon = position + distance_;
     if (soon < all_.end) return of(k_, soon, count, head);
     const int64_t value = low_ + soon - all_.end;
-    return value < all_.end ? of(v_, value, count, head) : DecodeRequests();
+    return value < all_.end ? of(v_, value, count, head) : simd::RowRequests();
   }
-  DecodeRequests of_values(int64_t position, int64_t count, int64_t head) const {
+  simd::RowRequests of_values(int64_t position, int64_t count, int64_t head) const {
     const int64_t soon = position + distance_;
     if (soon < all_.end) return of(v_, soon, count, head);
-    return soon - all_.end < next_keys_ ? of(next_, soon - all_.end, count, head) : DecodeRequests();
+    return soon - all_.end < next_keys_ ? of(next_, soon - all_.end, count, head) : simd::RowRequests();
   }
 
  private:
@@ -111,7 +106,7 @@ class DecodeAhead {
             n * item_, of.head_stride == n && of.row_stride == heads * n};
   }
   /// Of dense rows the head's share in the order in which memory lies, else the head's own part of each row.
-  static DecodeRequests of(const Rows& rows, int64_t position, int64_t count, int64_t head) {
+  static simd::RowRequests of(const Rows& rows, int64_t position, int64_t count, int64_t head) {
     if (rows.dense) return {rows.first + position * rows.row + head * count * rows.bytes, rows.bytes};
     return {rows.first + position * rows.row + head * rows.head, rows.row};
   }

@@ -109,11 +109,10 @@ class TileProducts {
       keys = keys_from(first);
       for (int64_t g = 0; g < heads; ++g) {
         const Operand k = operand(at_.x.k, first, keys, at_.all, g, at_.problem.head_dim, q_units_, copy_);
-        const DecodeRequests soon = ahead.of_keys(first, keys, g);
+        const simd::RowRequests soon = ahead.of_keys(first, keys, g);
         for (int64_t c = 0; c < columns_; c += simd::kTile) {
           simd::tile_scores(keys, q_units_, k.at, k.stride, q_t_ + (g * columns_ + c) * q_units_,
-                            scores_t_ + (g * columns_ + c) * step_,
-                            c == 0 ? simd::TileRequests{soon.first, soon.stride} : simd::TileRequests());
+                            scores_t_ + (g * columns_ + c) * step_, c == 0 ? soon : simd::RowRequests());
         }
       }
       // Whole groups of four rows: those beyond a head's are the next head's, which follow.
@@ -184,7 +183,7 @@ class TileProducts {
     const int64_t end = (head + heads) * per_head;
     for (int64_t t = head * per_head; t < end; t += kSums) {
       simd::TileSum sums[kSums];
-      DecodeRequests soon;
+      simd::RowRequests soon;
       Operand v{};
       const int64_t count = std::min(kSums, end - t);
       int64_t last = -1;

@@ -135,7 +135,7 @@ class VectorProducts {
       for (int64_t g = 0; g < at_.problem.kv_heads; ++g) {
         const auto block =
             Rows::block(at_.problem.dtype, at_.x.k, at_.key(part.begin), part.end - part.begin, g, at_.problem.head_dim, buffer_);
-        const DecodeRequests soon = ahead.of_keys(first, step_, g);
+        const simd::RowRequests soon = ahead.of_keys(first, step_, g);
         for (int64_t j = first; j < part.end; j += kDecodeKeys) {
           const typename Rows::Element* k[kDecodeKeys];
           for (int64_t s = 0; s < kDecodeKeys; ++s) {
@@ -170,7 +170,7 @@ class VectorProducts {
   }
 
  private:
-  static HWY_INLINE void request(const DecodeRequests& soon, int64_t row, int64_t bytes) {
+  static HWY_INLINE void request(const simd::RowRequests& soon, int64_t row, int64_t bytes) {
     if (soon.first == nullptr) return;
     for (int64_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(soon.first + row * soon.stride + byte, 0, 3);
   }
@@ -189,7 +189,7 @@ class VectorProducts {
       const T* p = weights + row * kDecodeChunk + range.begin;
       T* to = out + row * stride;
       const auto* v = block.at + (range.begin - part.begin) * block.stride;
-      const DecodeRequests soon = requests ? ahead.of_values(first, step_, g) : DecodeRequests();
+      const simd::RowRequests soon = requests ? ahead.of_values(first, step_, g) : simd::RowRequests();
       const auto request_row = [&](int64_t j) HWY_ATTR { request(soon, part.begin - first + j, o_bytes_); };
       int64_t e = 0;
       for (; e + 4 * kLanes<T> <= o_stride_; e += 4 * kLanes<T>) {

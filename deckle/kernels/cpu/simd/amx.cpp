@@ -160,7 +160,7 @@ void multiply(int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t ld
 }
 
 /// Requests 64 bytes from `byte` on of 16 rows.
-inline void request(const TileRequests& requests, int64_t row, int64_t byte) {
+inline void request(const RowRequests& requests, int64_t row, int64_t byte) {
   if (requests.first == nullptr) return;
   const char* at = requests.first + row * requests.stride + byte;
 #pragma GCC unroll 16
@@ -170,7 +170,7 @@ inline void request(const TileRequests& requests, int64_t row, int64_t byte) {
 /// Rows of one or two tiles; B stays in registers. Loads of a register wait until the product that reads it is done, so each
 /// pair of tiles of keys has its own.
 template <class Tiles, int kDepth>
-void row_scores(int64_t keys, const uint32_t* k, int64_t ldk, const uint32_t* b, float* c, const TileRequests& requests) {
+void row_scores(int64_t keys, const uint32_t* k, int64_t ldk, const uint32_t* b, float* c, const RowRequests& requests) {
   const int64_t bytes = 4 * ldk;
   Tiles::template load<6>(b, 4 * kTile);
   if constexpr (kDepth > 1) Tiles::template load<7>(b + kTile * kTile, 4 * kTile);
@@ -194,7 +194,7 @@ void row_scores(int64_t keys, const uint32_t* k, int64_t ldk, const uint32_t* b,
 
 template <class Tiles>
 void scores(int64_t keys, int64_t depth, const uint32_t* k, int64_t ldk, const uint32_t* b, float* c,
-            const TileRequests& requests) {
+            const RowRequests& requests) {
   if (depth == kTile) return row_scores<Tiles, 1>(keys, k, ldk, b, c, requests);
   if (depth == 2 * kTile) return row_scores<Tiles, 2>(keys, k, ldk, b, c, requests);
   for (int64_t j = 0; j < keys; j += kTile) {
@@ -281,7 +281,7 @@ void tile_matmul(int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t
 }
 
 void tile_scores(int64_t keys, int64_t depth, const uint32_t* k, int64_t ldk, const uint32_t* b, float* c,
-                 const TileRequests& requests) {
+                 const RowRequests& requests) {
   on_tiles([&]<class Tiles>(Tiles) { scores<Tiles>(keys, depth, k, ldk, b, c, requests); });
 }
 

@@ -21,9 +21,9 @@ constexpr int64_t round_up_tiles(int64_t n) { return (n + kTile - 1) / kTile * k
 void tile_matmul(int64_t m, int64_t n, int64_t depth, const uint32_t* a, int64_t lda, const uint32_t* b, int64_t ldb, float* c,
                  int64_t ldc, bool add);
 
-/// What a product whose operand comes from memory requests on the way, a tile for each that it reads: rows at first + r * stride,
-/// none if first is null. A burst of requests between products would hold them up.
-struct TileRequests {
+/// Rows that are requested from memory while others are used: row r at first + r * stride; none if first is null. A product whose
+/// operand comes from memory requests a tile for each that it reads: a burst between products would hold them up.
+struct RowRequests {
   const char* first = nullptr;
   int64_t stride = 0;
 };
@@ -31,13 +31,13 @@ struct TileRequests {
 /// C[keys, 16] = K[keys, depth] . B[depth, 16], ldc 16, for rows of K where they lie; keys are whole tiles. The bits of
 /// tile_matmul.
 void tile_scores(int64_t keys, int64_t depth, const uint32_t* k, int64_t ldk, const uint32_t* b, float* c,
-                 const TileRequests& requests);
+                 const RowRequests& requests);
 
 /// One of the products of tile_sums: C[16, 16] += A[16, keys] . B[keys, 16], from a column of each.
 struct TileSum {
   const uint32_t *a, *b;
   float* c;
-  TileRequests requests;  // 64 bytes of a row for each of B
+  RowRequests requests;  // 64 bytes of a row for each of B
 };
 
 /// Up to four products with rows of B where they lie, side by side, for the next product of a sum waits for the last one. Sums
