@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/core/factory_device.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/capacity.h"
 #include "deckle/nested/kept_rows.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
@@ -98,6 +100,19 @@ RepeatedRows repeat_by(const Tensor& values, const NestedTensor& other, const Ra
                           std::span(&other.ragged(), 1)));
 }
 
+/// `dense`, which has the same rows beside all of `lead`. In a room its gradient is a sum over spare rows too, which is not
+/// finite where the derivative at their zeros is not, as of dense / nested: there the op has an operand of as many rows, whose
+/// gradient has zeros in them.
+Tensor beside_rows(const Tensor& dense, const Lead& lead) {
+  if (!lead.ragged().defined() || !on_device_alone(lead.ragged()) || !dense.requires_grad() || !grad_enabled()) return dense;
+  Dims sizes(static_cast<size_t>(lead.values_dims()), 1);
+  sizes[0] = lead.ragged()->rows();
+  for (int64_t dim = lead.values_dims() - 1, of = dense.dim() - 1; dim > 0 && of >= 0; --dim, --of) sizes[dim] = dense.size(of);
+  const Tensor rows = expand(dense, sizes);
+  clear_spare_rows_of_gradient(rows, lead.ragged());
+  return rows;
+}
+
 }  // namespace
 
 Lead leading(std::initializer_list<const NestedTensor*> operands) {
@@ -133,7 +148,7 @@ Lead leading(std::initializer_list<const NestedTensor*> operands) {
 
 RepeatedRows broadcast_to(const NestedTensor& other, const Lead& lead) {
   RepeatedRows rows = other.values();
-  if (rows.values.dim() == 0) return rows;  // one number
+  if (rows.values.dim() == 0) return beside_rows(rows.values, lead);  // one number
   if (!(other.ragged() == lead.ragged())) {
     require_fitting(other, lead);
     rows = repeat_by(without_kept_dims(other, lead), other, lead.ragged());
@@ -145,7 +160,7 @@ RepeatedRows broadcast_to(const NestedTensor& other, const Lead& lead) {
 RepeatedRows broadcast_to(const Tensor& other, const Lead& lead) {
   if (!lead.ragged().defined()) return other;
   if (other.dim() < lead.dim()) {
-    if (other.dim() < lead.values_dims()) return other;
+    if (other.dim() < lead.values_dims()) return beside_rows(other, lead);
     fail(
         "a dense operand of shape {} does not broadcast with {} (expected its regular dims, or {} dims with size 1 where it is "
         "ragged)",
@@ -160,7 +175,7 @@ RepeatedRows broadcast_to(const Tensor& other, const Lead& lead) {
   }
   Tensor rows = other;
   for (int dim = 0; dim < lead.ragged_dims(); ++dim) rows = squeeze(rows, 1);
-  if (rows.size(0) == 1 && components != 1) return rows;
+  if (rows.size(0) == 1 && (components != 1 || on_device_alone(lead.ragged()))) return beside_rows(rows, lead);
   return launch::repeat_by(rows, lead.ragged());
 }
 

@@ -113,8 +113,11 @@ void keep_spare_rows_clear(const Tensor& values, const Ragged& ragged) {
   native::clear_spare_rows(values, room);
   for (const autograd::Level level : autograd::tangent_levels(values))
     autograd::update_tangent(values, level, cleared(autograd::tangent(values, level), room));
-  if (!values.requires_grad()) return;
-  register_hook(values, [ragged](const Tensor& gradient) {
+  if (values.requires_grad()) clear_spare_rows_of_gradient(values, ragged);
+}
+
+void clear_spare_rows_of_gradient(const Tensor& rows, const Ragged& ragged) {
+  register_hook(rows, [ragged](const Tensor& gradient) {
     const RaggedRoom& room = *ragged->room();
     if (grad_enabled() || !autograd::tangent_levels(gradient).empty()) return cleared(gradient, room);
     const Tensor own = may_be_written(gradient) ? gradient : clone(gradient);

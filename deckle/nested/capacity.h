@@ -66,5 +66,8 @@ inline bool on_device_alone(const Ragged& ragged) { return ragged.defined() && r
 /// their gradient and of their tangents.
 void keep_spare_rows_clear(const Tensor& values, const Ragged& ragged);
 
+/// Gradients that reach `rows`, which lie beside those of a room, are zero in spare rows from here on.
+void clear_spare_rows_of_gradient(const Tensor& rows, const Ragged& ragged);
+
 }  // namespace nested
 }  // namespace deckle

@@ -188,6 +188,41 @@ TEST(CudaCapacity, GradientsThatOthersShareKeepTheirSpareRows) {
   testing::expect_equal(u.grad(), clear * 3);
 }
 
+/// The derivatives of these are not finite at zero, which is what spare rows hold.
+TEST(CudaCapacity, GradientsOfDenseOperandsLeaveSpareRowsOut) {
+  NEEDS_GPU();
+  RaggedCapacity room({.components = 3, .rows = 8, .longest = 4}, kGpu);
+  const Lengths lengths{3, 0, 2};
+  room.set_lengths(lengths);
+  const std::function<NestedTensor(const Tensor&, const NestedTensor&)> functions[] = {
+      [](const Tensor& dense, const NestedTensor& x) { return dense / x; },
+      [](const Tensor& dense, const NestedTensor& x) { return pow(x, dense); },
+      [](const Tensor& dense, const NestedTensor& x) { return pow(x / dense, dense - 3); },
+      [](const Tensor& dense, const NestedTensor& x) { return atan2(x, dense * 0) / (dense * x); },
+  };
+  const Tensor data = (rand({8, 2, 3}) + 1).to(kGpu);
+  for (const Dims& sizes : {Dims{}, Dims{3}, Dims{1}, Dims{2, 1}, Dims{2, 3}, Dims{1, 1, 2, 3}}) {
+    const Tensor start = (rand(sizes) + 2).to(kGpu), direction = rand(sizes).to(kGpu);
+    for (size_t i = 0; i < std::size(functions); ++i) {
+      SCOPED_TRACE("function " + std::to_string(i) + " of " + to_string(sizes));
+      const auto squares = [&](const NestedTensor& x) {
+        return [&, x](const Tensor& dense) {
+          const Tensor values = functions[i](dense, x).values();
+          return deckle::sum(values * values);
+        };
+      };
+      const NestedTensor in_room(data.clone(), room.ragged()), known = NestedTensor::from_lengths(slice(data, 0, 0, 5), lengths);
+      const auto [gradient, product] = hvp(squares(in_room), start, direction);
+      const auto [expected, expected_product] = hvp(squares(known), start, direction);
+      testing::expect_close(gradient, expected, 1e-4, 1e-5);
+      testing::expect_close(product, expected_product, 1e-4, 1e-5);
+      const Tensor leaf = start.detach().requires_grad_();
+      const Tensor first = grad({squares(in_room)(leaf)}, {leaf}, {.create_graph = true})[0];
+      testing::expect_close(grad({deckle::sum(first * direction)}, {leaf})[0], expected_product, 1e-4, 1e-5);
+    }
+  }
+}
+
 TEST(CudaCapacity, SpareRowsAreZeroInSecondDerivativesAndTangents) {
   NEEDS_GPU();
   RaggedCapacity room({.components = 2, .rows = 4, .longest = 4}, kGpu);
