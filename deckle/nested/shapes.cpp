@@ -120,7 +120,8 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
   for (int64_t dim = 0; dim < rank; ++dim) {
     if (order[static_cast<size_t>(dim)] < ragged_dims) ragged_after = dim + 1;
   }
-  const auto [swap_at, swapped] = swapped_runs(order);
+  const auto runs = swapped_runs(order);  // not a structured binding: clang 16 has none in lambdas where OpenMP is on
+  const int64_t swap_at = runs.first, swapped = runs.second;
   const bool matrices = swapped >= ragged_dims && swapped > 0;  // then the rest are regular blocks
   const Permutation to{order, lead, ragged_after,
                        numel_of(x.values().sizes().subspan(1, static_cast<size_t>(lead - ragged_dims)))};

@@ -48,9 +48,9 @@ TEST(Arrange, DimsMoveInEachComponent) {
 // What is added on one side may be taken away on the other, with what there was.
 TEST(Arrange, PaddingMayTakeAwayMoreOnOneSideThanThereIs) {
   const Tensor x = add(arange(10, DType::float64), 1);
-  for (const auto& [before, after] :
-       {std::pair(5, -12), std::pair(-12, 5), std::pair(3, -3), std::pair(-10, 2), std::pair(2, -12), std::pair(-4, -6),
-        std::pair(-15, 20), std::pair(20, -15), std::pair(-3, 1)}) {
+  for (const auto& ends : {std::pair(5, -12), std::pair(-12, 5), std::pair(3, -3), std::pair(-10, 2), std::pair(2, -12),
+                           std::pair(-4, -6), std::pair(-15, 20), std::pair(20, -15), std::pair(-3, 1)}) {
+    const int64_t before = ends.first, after = ends.second;
     SCOPED_TRACE(std::to_string(before) + ", " + std::to_string(after));
     std::vector<double> want, gradient(10, 0.0);
     for (int64_t place = -before; place < 10 + after; ++place) {
