@@ -1,10 +1,11 @@
 // What the kernels of the attention backward share: their arguments, how a block finds its sequence, the mask seen from either
 // side, and the row statistics.
 //
-// Row statistics. `lse2` is the row's log-sum-exp in log2 units, so P = 2^(scale log2(e) q k - lse2); `delta` is dO . O - dLSE,
-// so dS = P (dO . v - delta). Both are [heads, padded rows]: sequence b starts at statistics_start(b), a multiple of the unit,
-// and has room for its length rounded up to the unit. Only live rows are kept, the first live row first; the room behind them
-// holds lse2 = +inf and delta = 0, so a row that does not exist has P = 0 without any mask.
+// Row statistics. `lse2` is the row's log-sum-exp in log2 units, so P = 2^(scale log2(e) q k - lse2), or, for kernels with a
+// bias, as it is, so P = e^(scale q k + bias - lse2); `delta` is dO . O - dLSE, so dS = P (dO . v - delta). Both are [heads,
+// padded rows]: sequence b starts at statistics_start(b), a multiple of the unit, and has room for its length rounded up to the
+// unit. Only live rows are kept, the first live row first; the room behind them holds lse2 = +inf and delta = 0, so a row that
+// does not exist has P = 0 without any mask.
 //
 // Live rows: see live_rows in problem.cuh.
 #pragma once

@@ -3,6 +3,7 @@
 //
 //   S^T = K Q^T      P^T = 2^(scale log2e S^T - lse2)      dP^T = V dO^T      dS^T = P^T (dP^T - delta)
 //
+// (with a bias P^T = e^(scale S^T + bias - lse), see weight_of)
 // for 64 keys a warpgroup. Here are the shared memory and its barriers, the loader, the mask, these four steps, and how dK and dV
 // leave; the order in which a warpgroup issues its products is each kernel's own.
 #pragma once
@@ -109,7 +110,7 @@ class KeySteps {
   __device__ __forceinline__ KeySteps(Shared& shared, const BackwardArguments& args, const Work& work, uint32_t k_slot,
                                       uint32_t v_slot, int row)
       : shared_(shared),
-        scale_log2_(args.scale_log2),
+        scale_(kBiased<Shape> ? args.scale : args.scale_log2),
         statistics_(arch::shared_address(shared.lse2[0]) + 4 * tile::accumulator_column(threadIdx.x & 127)),
         q_(tile::operand(shared.q[0].address(), M).low),
         k_(tile::operand(shared.k[0].address(), N, row).low + k_slot * (sizeof(shared.k[0]) / 16)),
@@ -134,20 +135,26 @@ class KeySteps {
 
   /// P^T in place of S^T: column pairs of the accumulator are queries.
   __device__ __forceinline__ void probabilities(float (&s)[M / 2], const Position& at) {
-    const float scale_log2_ = kBiased<Shape> ? 1.0f : this->scale_log2_;  // see add_bias
+    const auto weight = [&](float score, float lse) {
+      if constexpr (kBiased<Shape>) {
+        return portable::weight_of(score, lse);  // of add_bias
+      } else {
+        return arch::exp2(fmaf(score, scale_, -lse));
+      }
+    };
     const uint32_t address = statistics_ + at.slot * (M * 4);
 #pragma unroll
     for (int k = 0; k < M / 8; ++k) {
-      const float2 lse2 = arch::load_shared_pair(address + 32 * k);
-      s[4 * k + 0] = arch::exp2(fmaf(s[4 * k + 0], scale_log2_, -lse2.x));
-      s[4 * k + 1] = arch::exp2(fmaf(s[4 * k + 1], scale_log2_, -lse2.y));
-      s[4 * k + 2] = arch::exp2(fmaf(s[4 * k + 2], scale_log2_, -lse2.x));
-      s[4 * k + 3] = arch::exp2(fmaf(s[4 * k + 3], scale_log2_, -lse2.y));
+      const float2 lse = arch::load_shared_pair(address + 32 * k);
+      s[4 * k + 0] = weight(s[4 * k + 0], lse.x);
+      s[4 * k + 1] = weight(s[4 * k + 1], lse.y);
+      s[4 * k + 2] = weight(s[4 * k + 2], lse.x);
+      s[4 * k + 3] = weight(s[4 * k + 3], lse.y);
     }
     mask_.apply(s, shared_.first_query[at.slot]);
   }
 
-  /// S^T in log2 units with the bias, whose tile lies, transposed, at `bias`; see transposed_address.
+  /// S^T in natural units with the bias, whose tile lies, transposed, at `bias`; see transposed_address.
   __device__ __forceinline__ void add_bias(float (&s)[M / 2], uint32_t bias) const {
 #pragma unroll
     for (int block = 0; block < M / 16; ++block) {
@@ -157,8 +164,8 @@ class KeySteps {
       for (int i = 0; i < 4; ++i) {
         const float2 pair = arch::unpack<element>(w[i]);
         float* to = s + 8 * block + 2 * i;
-        to[0] = fmaf(to[0], scale_log2_, pair.x * 1.4426950408889634f);
-        to[1] = fmaf(to[1], scale_log2_, pair.y * 1.4426950408889634f);
+        to[0] = fmaf(to[0], scale_, pair.x);
+        to[1] = fmaf(to[1], scale_, pair.y);
       }
     }
   }
@@ -233,7 +240,7 @@ class KeySteps {
 
  private:
   Shared& shared_;
-  float scale_log2_;
+  float scale_;          // of S^T; without a bias times log2 e
   uint32_t statistics_;  // lse2 of this thread's first column; delta lies behind all of lse2
   uint32_t q_, k_, v_;   // operands of buffer 0; of this work's buffer
   BandMask<N, M> mask_;

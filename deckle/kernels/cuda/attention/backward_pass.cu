@@ -228,6 +228,7 @@ class Pass {
     args.lse = problem_.lse;
     args.grad_lse = arguments_.grad_lse;
     args.value_dim = sizes_.value_dim;
+    args.lse_unit = problem_.bias.data != nullptr ? 1.0f : 1.4426950408889634f;
     args.lse2 = memory<float>(plan_.lse2);
     args.delta = memory<float>(plan_.delta);
     args.list_rows = sizes_.ragged() ? plan_.kernels.query_gradients.owned_rows : plan_.unit;

@@ -70,7 +70,7 @@ __device__ __forceinline__ void rows_of_heads(const StatisticsArguments& args, c
       if (lane == 0 && r < rows) {
         const int64_t output = (first_head + r / height) * common.statistics_rows + start + row;
         const bool dead = row >= s.live_rows || lse[i] == -INFINITY;  // so by masks of ranges and of bytes
-        args.lse2[output] = dead ? INFINITY : lse[i] * 1.4426950408889634f;
+        args.lse2[output] = dead ? INFINITY : lse[i] * args.lse_unit;
         args.delta[output] = dead ? 0.0f : delta - grad_lse[i];
       }
     }

@@ -19,6 +19,7 @@ struct StatisticsArguments {
   const float* lse;
   const float* grad_lse;  // null: zero
   int value_dim;
+  float lse_unit;  // of lse2: log2 e; with a bias 1
   float* lse2;
   float* delta;
   int list_rows;  // ragged: height of the tiles of the list

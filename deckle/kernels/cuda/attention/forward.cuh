@@ -106,6 +106,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
     const auto edge = [&](int j) { return j < range.inner_begin || j >= range.inner_end; };
     const auto keeps = [&](int j) { return Config::keeps_reference && j >= range.inner_begin && j < kept_end; };
     const auto walk = [&](auto&& features) {
+      constexpr bool kMayBeFar = std::remove_cvref_t<decltype(features)>::kMayBeFar;
       const auto apply = [&](int tile, float(&scores)[N / 2]) {
         if constexpr (std::remove_cvref_t<decltype(features)>::kMixesScores) {
           // By a finite number: times a scale of 0, -inf would be NaN.
@@ -137,7 +138,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
           if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
           features.mask(scores, at);
           if (!keeps(at.tile) && update_maximum<N>(scores, state, rescale, c)) scale_rows(out, rescale);
-          exponentiate<N>(scores, state, c);
+          exponentiate<N, kMayBeFar>(scores, state, c);
           tile::pack_operand<element>(p, scores);
           features.drop(p);
 
@@ -160,7 +161,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
           if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
           features.mask(scores, at);
           update_maximum<N>(scores, state, rescale, c);
-          exponentiate<N>(scores, state, c);
+          exponentiate<N, kMayBeFar>(scores, state, c);
           tile::pack_operand<element>(p, scores);
           features.drop(p);
         }
@@ -183,7 +184,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& args, ForwardSto
           if (edge(at.tile)) mask_tile<Config>(problem, item, warpgroup, at.tile, scores);
           features.mask(scores, at);
           const bool rescales = !keeps(at.tile) && update_maximum<N>(scores, state, rescale, c);
-          exponentiate<N>(scores, state, c);
+          exponentiate<N, kMayBeFar>(scores, state, c);
 
           out_under_way.wait();
           arch::release_tile(shared.v_empty[v.slot]);

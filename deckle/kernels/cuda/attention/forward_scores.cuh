@@ -21,6 +21,9 @@ class ForwardScores {
   using Bias = BiasTile<Config>;
 
  public:
+  /// See exponentiate. A bias of float16 is not.
+  static constexpr bool kMayBeFar = kAny || (kBias && Config::element == Element::bf16);
+
   __device__ __forceinline__ ForwardScores(const ForwardArguments& args, ForwardStorage<Config>& shared, const ForwardItem& item,
                                            int warpgroup)
       : args_(args), item_(item), row_(item.first_row + 64 * warpgroup + tile::accumulator_row(threadIdx.x % 128)) {

@@ -45,7 +45,7 @@ __device__ __forceinline__ void mask_tile(const DeviceProblem& problem, const Fo
 
 /// Of an instance that has none.
 struct NoFeatures {
-  static constexpr bool kMixesScores = false;
+  static constexpr bool kMixesScores = false, kMayBeFar = false;
   struct Place {
     int tile;
   };

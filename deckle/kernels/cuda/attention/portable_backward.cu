@@ -1,6 +1,6 @@
 // dq, dk, dv by mma.sync, deterministic: no sum crosses a block.
 //
-// With p = 2^(c s - lse2), dp = do vᵀ and ds = p (dp - delta), delta = Σ do · out - dlse:
+// With p = 2^(c s - lse2), with features e^(z - lse), dp = do vᵀ and ds = p (dp - delta), delta = Σ do · out - dlse:
 //   query rows:  dq = scale ds k        key rows:  dk = scale dsᵀ q        key rows:  dv = pᵀ do
 // Each is one walk of the same kernel in one of three roles: a block owns 128 rows (64 at D = 256) of one side, keeps their two
 // operands in shared memory, walks tiles of 32 rows (64 for dv) of the other side in two stages (one), recomputes p and ds with
@@ -29,7 +29,8 @@ struct BackwardArguments {
   int head_dim, value_dim;
   const float* lse;
   const float* grad_lse;  // null: zero
-  float* lse2;            // +inf where a row attends nothing: p = 0 there, and delta = 0
+  float* lse2;            // lse_unit lse; +inf where a row attends nothing: p = 0 there, and delta = 0
+  float lse_unit;         // log2 e; with features 1
   float* delta;
   int64_t query_rows;  // of all sequences, dense: of one
   ScoreFeatures features;
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kThreads) statistics_kernel(BackwardArguments 
   const int64_t given = index * problem.heads + head, at = statistics_index(args, static_cast<int>(sequence), row, head);
   const float lse = args.lse[given];
   const bool dead = lse == kMinusInfinity;  // out and dO of such a row do not count, whatever they hold
-  args.lse2[at] = dead ? -kMinusInfinity : lse * 1.4426950408889634f;
+  args.lse2[at] = dead ? -kMinusInfinity : lse * args.lse_unit;
   args.delta[at] = dead ? 0.0f : sum - (args.grad_lse != nullptr ? args.grad_lse[given] : 0.0f);
 }
 
@@ -232,7 +233,7 @@ __global__ void __launch_bounds__(kThreads, W::scoring == Scoring::planes ? bloc
               [[maybe_unused]] const int query = owns_queries ? row + 8 * h : column + local,
                                          key = owns_queries ? column + local : row + 8 * h;
               const float distance = fabsf(position + static_cast<float>(owns_queries ? 8 * h - local : local - 8 * h));
-              const float lse2 = owns_queries ? own_lse2[block][h] : statistic(stage, 0, first_column + local);
+              const float lse = owns_queries ? own_lse2[block][h] : statistic(stage, 0, first_column + local);
               const bool attends = attended >> i & 1;
               // With all of its operands, a score is not computed for nothing; without, a branch costs more.
               float cap_slope = 0.0f, weight = 0.0f;
@@ -243,7 +244,7 @@ __global__ void __launch_bounds__(kThreads, W::scoring == Scoring::planes ? bloc
                 } else {
                   z = features.score(p[block][i], distance, query, key, cap_slope);
                 }
-                weight = attends ? arch::exp2(fmaf(z, 1.4426950408889634f, -lse2)) : 0.0f;
+                weight = attends ? weight_of(z, lse) : 0.0f;
               }
               const float keep = kept >> n & 1 ? args.features.keep_factor : 0.0f;
               if constexpr (role == Role::value) {
@@ -367,6 +368,12 @@ BackwardArguments device_arguments(const AttentionBackward& arguments, void* mem
   args.lse = problem.lse;
   args.grad_lse = arguments.grad_lse;
   args.lse2 = static_cast<float*>(memory);
+  args.lse_unit = with_width(problem, [&](auto width) {
+    using W = decltype(width);
+    const bool featured = problem.element == AttentionElement::bf16 ? W::template BackwardOf<Element::bf16>::featured
+                                                                    : W::template BackwardOf<Element::f16>::featured;
+    return featured ? 1.0f : 1.4426950408889634f;
+  });
   args.delta = args.lse2 + statistics_count(sizes);
   args.query_rows = sizes.query_rows;
   args.features = score_features(problem);

@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(ForwardArguments args
       }
       float rescale[2];
       if (update_maximum<kKeys>(scores[i], state[i], rescale, c)) scale_rows(out[i], rescale);
-      exponentiate<kKeys>(scores[i], state[i], c);
+      exponentiate<kKeys, W::scoring == Scoring::planes>(scores[i], state[i], c);
       if (W::featured && features.drops()) {
 #pragma unroll
         for (int half = 0; half < kKeys / 32; ++half) {

@@ -18,7 +18,7 @@ void backward(const AttentionBackward& arguments, cudaStream_t stream);
 int forward_shared_bytes(const CudaAttentionProblem& problem);
 int backward_shared_bytes(const CudaAttentionProblem& problem);
 
-/// Row statistics of the backward: lse in log2 units and delta, those of a head side by side; and what sinks take.
+/// Row statistics of the backward: lse and delta, those of a head side by side; and what sinks take.
 int64_t backward_bytes(const CudaAttentionProblem& problem);
 
 }  // namespace deckle::kernels::cuda::attention::portable

@@ -70,13 +70,13 @@ class Tiles {
     const int row = first_row + owned_row<W>(0), column = first_key + tile::accumulator_column(threadIdx.x);
     const uint32_t attended = features.template attended<true, kKeys>(row, column);
     const uint32_t kept = features.drops() ? features.template keep<true>(row & ~15, first_key) : ~0u;
-    float lse2[2], delta[2];
+    float lse[2], delta[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const bool exists = row + 8 * h < queries.length;
       const int64_t plane = ragged ? head : int64_t{sequence} * problem.heads + head;
       const int64_t at = plane * args_.statistics.query_rows + queries.start + row + 8 * h;
-      lse2[h] = exists ? args_.statistics.lse2[at] : -kMinusInfinity;
+      lse[h] = exists ? args_.statistics.lse2[at] : -kMinusInfinity;
       delta[h] = exists ? args_.statistics.delta[at] : 0.0f;
     }
     arch::wait_copies();
@@ -85,7 +85,7 @@ class Tiles {
     // A bias of -inf may leave any row without keys, whose dO may be NaN; the warp alone reads its rows of it.
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      if (lse2[h] != -kMinusInfinity) continue;
+      if (lse[h] != -kMinusInfinity) continue;
       const uint32_t cleared = grad_tile() + (row - first_row + 8 * h) * W::row_bytes;
 #pragma unroll 1
       for (int byte = 16 * (threadIdx.x % 4); byte < W::row_bytes; byte += 64)
@@ -106,7 +106,7 @@ class Tiles {
       float cap_slope;
       const float z = features.score(p[0][i], distance, row + 8 * h, column + right, cap_slope);
       const float keep = kept >> i & 1 ? args_.features.keep_factor : 0.0f;
-      const float gradient = arch::exp2(fmaf(z, 1.4426950408889634f, -lse2[h])) * (keep * dp[0][i] - delta[h]);
+      const float gradient = weight_of(z, lse[h]) * (keep * dp[0][i] - delta[h]);
       sum[i] += args_.features.bias_before_cap && args_.table_sums == nullptr ? gradient * cap_slope : gradient;
     }
   }

@@ -11,7 +11,7 @@ namespace deckle::kernels::cuda::attention::portable {
 
 /// Row statistics of the backward, of one head side by side: plane (sequence, head) of `query_rows`, or plane head if ragged.
 struct RowStatistics {
-  float* lse2;         // lse in log2 units; +inf where a row attends nothing: p = 0 there, and delta = 0
+  float* lse2;         // lse, in log2 units where scores have no features; +inf where a row attends nothing: p = 0, delta = 0
   float* delta;        // Σ do · out - dlse
   int64_t query_rows;  // of all sequences, dense: of one
 };

@@ -44,6 +44,12 @@ struct ScoreFeatures {
 
 ScoreFeatures score_features(const CudaAttentionProblem& problem);
 
+/// The weight e^(z - lse) of a score, at most 1. The difference is exact where both are far from 0, as by a finite bias on each
+/// key that stands for -inf; scaled before, either would be rounded by more than exponents hold. It is at most 0, but for its
+/// roundings: those of lse, and of z, which may be the next number where the forward summed q k in another order. That number
+/// may be 2^104 away, so its sign is not trusted.
+__device__ __forceinline__ float weight_of(float z, float lse) { return arch::exp2(fabsf(z - lse) * -1.4426950408889634f); }
+
 /// Philox4x32.
 template <int rounds>
 __device__ __forceinline__ void philox(uint32_t (&c)[4], uint32_t key0, uint32_t key1) {

@@ -57,20 +57,32 @@ __device__ __forceinline__ bool update_maximum(const float (&scores)[N / 2], Row
   return true;
 }
 
-/// scores[64 x N] becomes p = 2^(c s - c maximum), and is added to the rows' sums.
-template <int N>
+/// The magnitude of a maximum beyond which its product with c is rounded by more than p should be off by, or overflows.
+inline constexpr float kFarMaximum = 1048576.0f;
+
+/// scores[64 x N] becomes p = 2^(c s - c maximum), and is added to the rows' sums. `may_be_far`: all that a row sees may be far
+/// from 0, as by a finite bias on each key that stands for -inf; the maximum is then subtracted before either is scaled.
+template <int N, bool may_be_far = false>
 __device__ __forceinline__ void exponentiate(float (&scores)[N / 2], RowState& state, float c) {
-  float shift[2], sum[2][2];
+  float maximum[2], sum[2][2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    shift[h] = state.maximum[h] == kMinusInfinity ? 0.0f : -state.maximum[h] * c;  // no key so far: p = 2^-inf, never inf - inf
+    maximum[h] = state.maximum[h] == kMinusInfinity ? 0.0f : state.maximum[h];  // no key so far: p = 2^-inf, never inf - inf
     sum[h][0] = state.sum[h];
     sum[h][1] = 0.0f;
   }
+  const auto take = [&](const auto& logarithm) {  // of a score and which row it is of
 #pragma unroll
-  for (int i = 0; i < N / 2; ++i) {
-    scores[i] = arch::exp2(fmaf(scores[i], c, shift[(i >> 1) & 1]));
-    sum[(i >> 1) & 1][i & 1] += scores[i];
+    for (int i = 0; i < N / 2; ++i) {
+      scores[i] = arch::exp2(logarithm(scores[i], (i >> 1) & 1));
+      sum[(i >> 1) & 1][i & 1] += scores[i];
+    }
+  };
+  if (may_be_far && __any_sync(~0u, fmaxf(fabsf(maximum[0]), fabsf(maximum[1])) > kFarMaximum)) {
+    take([&](float score, int h) { return (score - maximum[h]) * c; });
+  } else {
+    const float shift[2] = {-maximum[0] * c, -maximum[1] * c};
+    take([&](float score, int h) { return fmaf(score, c, shift[h]); });
   }
 #pragma unroll
   for (int h = 0; h < 2; ++h) state.sum[h] = sum[h][0] + sum[h][1];
@@ -94,21 +106,22 @@ struct KeptReference {
 };
 
 /// The end of a row whose sum, of all its columns, belongs to `maximum`: what its outputs are multiplied with, and its
-/// log-sum-exp. `sink`: one more logit; null: none. A row without either gets zeros and -inf; NaN stays NaN.
+/// log-sum-exp. `sink`: one more logit; null: none. A row without either gets zeros and -inf; NaN stays NaN. In natural units: in
+/// powers of two a maximum near the least finite number is not finite.
 struct RowEnd {
   float factor, lse;
 };
 
 __device__ __forceinline__ RowEnd end_row(float maximum, float sum, float c, const float* sink) {
   constexpr float kLog2E = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
-  float shift = maximum == kMinusInfinity ? 0.0f : maximum * c, factor = 1.0f;
+  float largest = maximum == kMinusInfinity ? 0.0f : maximum * (c * kLn2), factor = 1.0f;  // c = log2 e: c ln 2 is 1
   if (sink != nullptr && *sink != kMinusInfinity) {
-    const float logit = *sink * kLog2E, most = sum == 0.0f ? logit : fmaxf(shift, logit);
-    factor = sum == 0.0f ? 0.0f : arch::exp2(shift - most);
-    sum = fmaf(sum, factor, arch::exp2(logit - most));
-    shift = most;
+    const float most = sum == 0.0f ? *sink : fmaxf(largest, *sink);
+    factor = sum == 0.0f ? 0.0f : arch::exp2((largest - most) * kLog2E);
+    sum = fmaf(sum, factor, arch::exp2((*sink - most) * kLog2E));
+    largest = most;
   }
-  return {sum > 0.0f || sum != sum ? factor / sum : 0.0f, (shift + arch::log2(sum)) * kLn2};
+  return {sum > 0.0f || sum != sum ? factor / sum : 0.0f, fmaf(arch::log2(sum), kLn2, largest)};
 }
 
 template <int count>
