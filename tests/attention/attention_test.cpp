@@ -2,9 +2,12 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "deckle/autograd/backward.h"
 #include "deckle/core/allocator.h"
+#include "deckle/core/cuda/device.h"
 #include "deckle/functional/gradcheck.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/factory.h"
@@ -369,27 +372,44 @@ TEST(Attention, BooleanMasksForbidKeys) {
 
 // A bias often stands for a mask by the least finite number, beside which scores vanish. A row of which every key has it sees all
 // of them alike, in powers of two, too, where that number times log2 e is infinite.
-TEST(Attention, ARowOfTheLeastFiniteBiasesIsTheMeanOfItsValues) {
+void expect_means_of_far_rows(Device device, DType dtype, double least) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  for (const auto& [dtype, least] : {std::pair(DType::bfloat16, -3.3895313892515355e38),
-                                     {DType::float32, -3.4028234663852886e38},
-                                     {DType::float64, -1.7976931348623157e308}}) {
-    SCOPED_TRACE(name(dtype));
-    const Tensor q = random_tensor({2, 40, 2, 64}).to(dtype).requires_grad_(), k = random_tensor({2, 300, 2, 64}).to(dtype),
-                 v = random_tensor({2, 300, 2, 64}).to(dtype).requires_grad_(), bias = zeros({1, 1, 40, 300}, DType::float64);
-    bias.narrow(2, 5, 1).fill_(least);
-    bias.narrow(2, 6, 1).fill_(least);
-    bias.narrow(2, 6, 1).narrow(3, 0, 100).fill_(-kInfinity);
-    bias.narrow(2, 7, 1).narrow(3, 0, 200).fill_(least);
-    const Tensor out = attention(q, k, v, {.bias = bias.to(dtype)}), values = v.detach().to(DType::float64);
-    const auto row = [&](int64_t i) { return out.detach().to(DType::float64).select(1, i); };
-    const double bound = dtype == DType::bfloat16 ? 1e-2 : 1e-6;
-    expect_close(row(5), mean(values, Ints{1}), bound, bound);
-    expect_close(row(6), mean(values.narrow(1, 100, 200), Ints{1}), bound, bound);
-    expect_close(row(7), attention(q, k.narrow(1, 200, 100), v.narrow(1, 200, 100)).detach().to(DType::float64).select(1, 7),
-                 bound, bound);
-    sum(out).backward();
-    for (const Tensor& gradient : {q.grad(), v.grad()}) EXPECT_TRUE(all(isfinite(gradient)).item<bool>());
+  SCOPED_TRACE(std::string(name(dtype)) + " " + std::to_string(least));
+  const auto operand = [&](int64_t rows) { return random_tensor({2, rows, 2, 64}).to(dtype).to(device); };
+  const Tensor q = operand(40), k = operand(300), v = operand(300), bias = zeros({1, 1, 40, 300}, DType::float64);
+  bias.narrow(2, 5, 1).fill_(least);
+  bias.narrow(2, 6, 1).fill_(least);
+  bias.narrow(2, 6, 1).narrow(3, 0, 100).fill_(-kInfinity);
+  bias.narrow(2, 7, 1).narrow(3, 0, 200).fill_(least);
+  const auto wide = [](const Tensor& x) { return x.detach().to(Device()).to(DType::float64); };
+  const Tensor out = attention(q, k, v, {.bias = bias.to(dtype).to(device)}), values = wide(v);
+  const auto row = [&](int64_t i) { return wide(out).select(1, i); };
+  const double bound = dtype == DType::bfloat16 ? 1e-2 : 1e-6;
+  expect_close(row(5), mean(values, Ints{1}), bound, bound);
+  expect_close(row(6), mean(values.narrow(1, 100, 200), Ints{1}), bound, bound);
+  expect_close(row(7), wide(attention(q, k.narrow(1, 200, 100), v.narrow(1, 200, 100))).select(1, 7), bound, bound);
+  const auto gradients = [&](const Tensor& of_bias, double far) {  // of rows 5 and 6 times `far`
+    const std::vector<Tensor> x{q.detach().requires_grad_(), k.detach().requires_grad_(), v.detach().requires_grad_()};
+    Tensor weight = ones({1, 40, 1, 1}, DType::float64);
+    weight.narrow(1, 5, 2).fill_(far);
+    sum(attention(x[0], x[1], x[2], {.bias = of_bias.to(dtype).to(device)}) * weight.to(dtype).to(device)).backward();
+    return std::vector<Tensor>{wide(x[0].grad()), wide(x[1].grad()), wide(x[2].grad())};
+  };
+  Tensor near = bias.clone();
+  near.narrow(2, 5, 2).fill_(0.0);
+  const std::vector<Tensor> got = gradients(bias, 0), expected = gradients(near, 0);
+  for (size_t i = 0; i < got.size(); ++i) expect_close(got[i], expected[i], bound, bound);
+  for (const Tensor& gradient : gradients(bias, 1)) EXPECT_TRUE(all(isfinite(gradient)).item<bool>());
+}
+
+TEST(Attention, ARowOfTheLeastFiniteBiasesIsTheMeanOfItsValues) {
+  std::vector<Device> devices{Device()};
+  if (cuda::device_count() > 0) devices.push_back(Device::cuda());
+  for (const Device device : devices) {
+    for (const double least : {-3.3895313892515355e38, -1e10, -2e9, -1e9})
+      expect_means_of_far_rows(device, DType::bfloat16, least);
+    for (const double least : {-3.4028234663852886e38, -1e9}) expect_means_of_far_rows(device, DType::float32, least);
+    expect_means_of_far_rows(device, DType::float64, -1.7976931348623157e308);
   }
 }
 

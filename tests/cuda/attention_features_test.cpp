@@ -86,6 +86,27 @@ TEST(CudaAttentionFeatures, BiasOfEveryShape) {
   }
 }
 
+// On both devices such a row keeps what float32 leaves of its scores, and its gradients are those by a log-sum-exp of float32.
+TEST(CudaAttentionFeatures, BiasesFarBelowZeroOnAllKeysOfARow) {
+  NEEDS_CUDA_KERNELS();
+  for (const double cap : {0.0, 3.0}) {
+    Operands x = operands(130, 200);
+    const Tensor bias = randn({1, 1, 130, 200});
+    int64_t row = 3;
+    for (const double far : {-1e4, -1e8, -1e9, -2e9, -1e10, -1e30, -3.3895313892515355e38}) {
+      bias.narrow(2, row, 1).fill_(far);
+      bias.narrow(2, row + 4, 1).narrow(3, 50, 150).fill_(far);
+      row += 9;
+    }
+    x.add(bias);
+    const auto set = [&, cap = cap](AttentionOptions& o, const std::vector<Tensor>& of) {
+      o.bias = of[3];
+      o.soft_cap = cap;
+    };
+    expect_like_cpu(x, set, "hopper", cap == 0 ? "hopper" : "portable");
+  }
+}
+
 TEST(CudaAttentionFeatures, SlopesTablesAndCaps) {
   NEEDS_CUDA_KERNELS();
   Operands x = operands(130, 200);

@@ -472,6 +472,30 @@ TEST_P(AttentionBackwardFeatures, ARowWhoseBiasIsMinusInfinityAttendsNothing) {
   verify_dead_rows(o);
 }
 
+// P is e^(score - lse), as float32 rounds both: never more than 1, whatever the bias. Where the other rows alone have a gradient,
+// nothing is left of the far ones. The forward may be another's.
+void verify_far_biases(const CaseOptions& o, bool alone) {
+  for (CaseOptions far : far_biases(o, alone)) {
+    verify_backward(far, true);
+    if (far.far_biases.empty()) continue;
+    far.far_gradients = far.grad_lse = false;
+    verify_backward(far, true);
+    AttentionCase c(far);
+    c.prepare_backward(true);
+    c.forward();
+    c.backward();
+    expect_backward(c, gradient_tolerance(far.element));
+  }
+}
+
+TEST_P(AttentionBackwardFeatures, TakeBiasesFarBelowZero) {
+  for (const AttentionMask& mask : {kFull, kCausal}) {
+    verify_far_biases(dense(2, 150, 333, mask), false);
+    verify_far_biases(dense(2, 333, 200, mask), false);
+    verify_far_biases(ragged({0, 5, 300, 64, 129}, {4, 0, 120, 64, 400}, mask), false);
+  }
+}
+
 // As Tensor::expand makes one: every row reads the same biases, and has gradients of its own.
 TEST_P(AttentionBackwardFeatures, ABiasExpandedOverRowsHasAGradientOfEachRow) {
   for (const int dims : {13, 5, 9, 1}) {
@@ -591,6 +615,14 @@ TEST_P(AttentionBackwardScored, AddsABiasAndStoresItsGradient) {
 }
 
 TEST_P(AttentionBackwardScored, ARowWhoseBiasIsMinusInfinityAttendsNothing) { verify_dead_rows(dense(2, 512, 512)); }
+
+TEST_P(AttentionBackwardScored, TakesBiasesFarBelowZero) {
+  for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+    verify_far_biases(dense(2, 150, 333, mask), true);
+    verify_far_biases(dense(2, 333, 200, mask), true);
+    verify_far_biases(dense(2, 384, 640, mask), true);
+  }
+}
 
 TEST_P(AttentionBackwardScored, IsBitEqualFromRunToRun) {
   CaseOptions biased = dense(2, 900, 1100, kCausal), scored = biased;

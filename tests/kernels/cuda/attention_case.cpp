@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <stdexcept>
 
 #include "deckle/base/philox.h"
@@ -36,7 +37,9 @@ std::string describe(const CaseOptions& o) {
          (o.slopes ? ", slopes" : "") + (o.dropout.threshold != 0 ? ", dropout " + std::to_string(o.dropout.threshold) : "") +
          (o.bias_dims < 0 ? "" : ", bias " + std::to_string(o.bias_dims) + (o.ragged_bias ? " ragged" : "")) +
          (o.expanded_bias ? " expanded over rows" : "") + (o.bias_before_cap ? " before the cap" : "") +
+         (o.far_biases.empty() ? "" : ", far biases" + std::string(o.far_gradients ? "" : " without gradients")) +
          (o.table_reach < 0 ? "" : ", table " + std::to_string(o.table_reach)) +
+         (o.far_table == 0 ? "" : " of " + std::to_string(o.far_table)) +
          (o.ranges == 0 ? "" : ", ranges " + std::to_string(o.ranges)) +
          (o.mask_dims < 0 ? "" : ", bytes " + std::to_string(o.mask_dims)) + (o.spare.empty() ? "" : ", spare rows") +
          ", scale " + (o.scale ? std::to_string(*o.scale) : "1 / sqrt(head dim)") + ", seed " + std::to_string(seed());
@@ -215,6 +218,30 @@ kernels::CudaAttentionPlane AttentionCase::plane(int dims, bool by_sequence, int
   return p;
 }
 
+void AttentionCase::spread_far_biases() {
+  std::vector<uint16_t> words = bias.download<uint16_t>();
+  const auto word = [&](int64_t row) {  // of bfloat16
+    uint32_t bits;
+    std::memcpy(&bits, &options.far_biases[static_cast<size_t>(row / 5) % options.far_biases.size()], sizeof bits);
+    return static_cast<uint16_t>(bits >> 16);
+  };
+  const auto spread = [&](int64_t first, int64_t planes, int64_t rows, int64_t columns) {
+    for (int64_t i = 0; i < planes * rows * columns; ++i) {
+      const int64_t row = i / columns % rows, column = i % columns;
+      if (is_far(row) || (row % 5 == 4 && (column > columns / 2 || column % 3 == 0))) words[first + i] = word(row);
+    }
+  };
+  const int64_t heads = options.bias_dims & 4 ? options.heads : 1;
+  if (problem.bias.offsets != nullptr) {
+    const std::vector<int64_t> starts = plane_offsets_.download<int64_t>();
+    for (size_t b = 0; b < starts.size(); ++b) spread(starts[b], heads, options.queries[b], options.keys[b]);
+  } else {
+    const int64_t rows = problem.bias.rows, columns = problem.bias.columns;
+    if (!words.empty()) spread(0, static_cast<int64_t>(words.size()) / (rows * columns), rows, columns);
+  }
+  bias.upload(words);
+}
+
 // A bias, a table, ranges and a mask of bytes.
 void AttentionCase::take_planes() {
   const auto& sizes = problem.sizes;
@@ -229,11 +256,20 @@ void AttentionCase::take_planes() {
     const uint16_t minus_infinity = options.element == AttentionElement::bf16 ? 0xff80 : 0xfc00;
     if (options.dead_row >= 0)
       fill_words({bias.as<void>(), 0, problem.bias.row_stride, 1}, options.dead_row, 1, 1, problem.bias.columns, minus_infinity);
+    if (!options.far_biases.empty()) spread_far_biases();
   }
   if (options.table_reach >= 0) {
     problem.table_reach = options.table_reach;
     table = DeviceBuffer(4 * sizes.heads * (2 * problem.table_reach + 1));
     fill_normal(table.as<float>(), table.bytes() / 4, seed() + 9, 2);
+    if (options.far_table != 0) {
+      std::vector<float> entries = table.download<float>();
+      const int64_t columns = 2 * problem.table_reach + 1;
+      std::fill_n(entries.begin(), columns, options.far_table);
+      if (options.heads > 1)
+        std::fill_n(entries.begin() + columns, std::max<int64_t>(problem.table_reach - 10, 0), options.far_table);
+      table.upload(entries);
+    }
     problem.table = table.as<float>();
   }
   if (options.ranges == 0 && options.mask_dims < 0) return;
@@ -395,7 +431,8 @@ void AttentionCase::backward() {
 }
 
 ReferenceForward AttentionCase::exact() const {
-  return {reference_out.as<double>(), reference_lse.as<double>(), keep_.as<uint8_t>(), keep_starts_.as<int64_t>()};
+  return {reference_out.as<double>(), reference_lse.as<double>(), keep_.as<uint8_t>(), keep_starts_.as<int64_t>(),
+          !options.far_biases.empty() || options.far_table != 0};
 }
 
 void AttentionCase::reference() {
@@ -414,6 +451,13 @@ void AttentionCase::take_gradients() {
   fill_normal(options.element, grad_out.view, grad_out.rows, grad_out.rows_per_batch, grad_out.heads, grad_out.columns,
               seed() + 4, 1);
   fill_normal(grad_lse.as<float>(), grad_lse.bytes() / 4, seed() + 5, 1);
+  for (size_t b = 0; b < options.queries.size() && !options.far_gradients; ++b) {
+    kernels::AttentionTensor t = grad_out.view;
+    if (!options.ragged) t.data = static_cast<uint16_t*>(t.data) + static_cast<int64_t>(b) * t.batch_stride;
+    for (int64_t row = 0; row < options.queries[b]; ++row) {
+      if (is_far(row)) fill_words(t, (options.ragged ? query_starts_[b] : 0) + row, 1, grad_out.heads, grad_out.columns, 0);
+    }
+  }
   arguments.grad_out = grad_out.view;
   arguments.grad_lse = options.grad_lse ? grad_lse.as<float>() : nullptr;
   arguments.grad_q = grad_q.view;

@@ -46,10 +46,15 @@ struct CaseOptions {
   bool grad_bias = true;       // backward: its gradient is wanted
   bool bias_before_cap = false;
   int dead_row = -1;  // of a bias of rows and keys: its biases are -inf (of the first sequence and head where it has these dims)
-  int table_reach = -1;    // -1: no table
-  int ranges = 0;          // of keys, for each query; some rows see none
-  int mask_dims = -1;      // as bias_dims, of a mask of bytes
-  std::vector<int> spare;  // ragged: rows behind the keys of each sequence, which hold NaN; empty: no key lengths
+  // Of a bias of rows and keys, in the range of the element type: every fifth row has one of these on all its keys, another on
+  // some, and others on none.
+  std::vector<float> far_biases;
+  bool far_gradients = true;  // backward: rows with one of these on all their keys have a gradient of out; else zeros
+  int table_reach = -1;       // -1: no table
+  float far_table = 0;        // of a table: all of one head, and of another's whatever lies more than 10 keys before; 0: none
+  int ranges = 0;             // of keys, for each query; some rows see none
+  int mask_dims = -1;         // as bias_dims, of a mask of bytes
+  std::vector<int> spare;     // ragged: rows behind the keys of each sequence, which hold NaN; empty: no key lengths
 };
 
 /// "bf16_192_128", or "bf16_128" where both dims are one, with `between` for the underscore.
@@ -123,6 +128,8 @@ class AttentionCase {
   std::vector<int64_t> query_starts_{0}, key_starts_{0};
   void draw_dropout();
   void take_planes();
+  void spread_far_biases();
+  bool is_far(int64_t row) const { return !options.far_biases.empty() && row % 5 == 2; }
   kernels::CudaAttentionPlane plane(int dims, bool by_sequence, int64_t& elements);
   ReferenceForward exact() const;  // where reference() leaves its results
 

@@ -263,6 +263,16 @@ TEST_P(AttentionForwardFeatures, ReadABiasExpandedOverRows) {
   }
 }
 
+// Rows all of whose keys have it see them alike, however far it is; others do not see such keys.
+TEST_P(AttentionForwardFeatures, TakeBiasesFarBelowZero) {
+  for (const AttentionMask& mask : {kFull, kCausal}) {
+    for (const CaseOptions& o : {dense(2, 150, 333, mask), dense(2, 333, 200, mask), dense(1, 300, 4096, mask),
+                                 ragged({0, 5, 300, 64, 129}, {4, 0, 120, 64, 400}, mask)}) {
+      for (const CaseOptions& far : far_biases(o, false)) verify_forward(far);
+    }
+  }
+}
+
 // Times a scale of 0, -inf is NaN; a cap computes scores together that a mask parts.
 TEST_P(AttentionForwardFeatures, ServeAScaleOfZero) {
   std::vector<CaseOptions> all(4);

@@ -100,6 +100,12 @@ __device__ double score(const CudaAttentionProblem& p, const Rows& q, const Rows
   return p.slopes != nullptr ? sum - p.slopes[head] * distance(p, q, k, row, key) : sum;
 }
 
+__device__ double score(const ReferenceForward& forward, const CudaAttentionProblem& p, const Rows& q, const Rows& k, int64_t row,
+                        int64_t key, int64_t head, double* cap_slope = nullptr) {
+  const double exact = score(p, q, k, row, key, head, cap_slope);
+  return forward.rounds_scores ? static_cast<double>(static_cast<float>(exact)) : exact;
+}
+
 // Dropout's factor of one weight.
 __device__ double kept(const CudaAttentionProblem& p, const ReferenceForward& forward, int64_t sequence, const Rows& q,
                        const Rows& k, int64_t row, int64_t key, int64_t head) {
@@ -154,7 +160,7 @@ __global__ void forward_row(CudaAttentionProblem p, ReferenceForward result) {
   const int64_t kv_head = head / (p.sizes.heads / p.sizes.kv_heads);
   double maximum = -INFINITY;
   for (int64_t key = threadIdx.x; key < k.length; key += kThreads) {
-    if (attends(p, q, k, row, key, head)) maximum = fmax(maximum, score(p, q, k, row, key, head));
+    if (attends(p, q, k, row, key, head)) maximum = fmax(maximum, score(result, p, q, k, row, key, head));
   }
   maximum = block_reduce(maximum, true);
   if (p.sinks != nullptr) maximum = fmax(maximum, static_cast<double>(p.sinks[head]));
@@ -163,7 +169,7 @@ __global__ void forward_row(CudaAttentionProblem p, ReferenceForward result) {
   for (int64_t first = 0; first < k.length; first += kThreads) {
     const int64_t key = first + threadIdx.x;
     double weight = 0;
-    if (key < k.length && attends(p, q, k, row, key, head)) weight = weight_of(score(p, q, k, row, key, head), maximum);
+    if (key < k.length && attends(p, q, k, row, key, head)) weight = weight_of(score(result, p, q, k, row, key, head), maximum);
     weights[threadIdx.x] = weight != 0 ? weight * kept(p, result, sequence, q, k, row, key, head) : 0;
     sum += weight;
     __syncthreads();
@@ -201,7 +207,7 @@ __device__ ScoreGradient score_gradient(const AttentionBackward& a, const Refere
   const CudaAttentionProblem& p = a.problem;
   const int64_t at = lse_at(p.sizes, sequence, q, row, head), kv_head = head / (p.sizes.heads / p.sizes.kv_heads);
   double cap_slope = 1;
-  const double weight = weight_of(score(p, q, k, row, key, head, &cap_slope), forward.lse[at]);
+  const double weight = weight_of(score(forward, p, q, k, row, key, head, &cap_slope), forward.lse[at]);
   const double keep = kept(p, forward, sequence, q, k, row, key, head);
   const double* out = forward.out + packed(q, row, p.sizes.query_rows, p.sizes.heads, head, p.sizes.value_dim);
   double sum = 0, dp = 0;

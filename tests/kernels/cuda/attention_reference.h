@@ -17,6 +17,7 @@ struct ReferenceForward {
   const uint8_t* keep =
       nullptr;  // what dropout keeps of (head, row, key) of a sequence, from keep_starts[sequence] on; null: all
   const int64_t* keep_starts = nullptr;
+  bool rounds_scores = false;  // to float32: beside a bias far from 0 that decides which of them are equal
 };
 
 struct ReferenceBackward {

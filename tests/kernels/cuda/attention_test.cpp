@@ -168,6 +168,33 @@ std::vector<CaseOptions> features_of(Path path) {
   return all;
 }
 
+std::vector<CaseOptions> far_biases(const CaseOptions& o, bool alone) {
+  // bfloat16's least number is the last.
+  const std::vector<float> every{-1e4f, -1e8f, -1e9f, -2e9f, -1e10f, -1e30f, -3.3895313892515355e38f};
+  std::vector<CaseOptions> all;
+  const bool bf16 = o.element == AttentionElement::bf16;  // float16 has -65,504, and tables of float32
+  for (const int dims : {15, 3}) {
+    for (int i = 0; bf16 && i < (alone ? 2 : 4); ++i) {
+      CaseOptions& next = all.emplace_back(o);
+      next.bias_dims = dims;
+      next.far_biases = every;
+      next.sinks = i == 1;
+      next.kv_heads = dims == 3 ? 1 : next.kv_heads;
+      next.ragged_bias = next.ragged && next.path == Path::portable && dims == 3;
+      next.soft_cap = i == 2 ? 1.5f : 0;
+      if (i == 3) next.dropout = {.threshold = 50, .seed = 9};
+    }
+  }
+  for (size_t i = 0; !alone && i < every.size(); ++i) {
+    CaseOptions& next = all.emplace_back(o);
+    next.table_reach = i % 2 == 0 ? 30 : 400;
+    next.far_table = every[i];
+    next.sinks = i == 2;
+    next.kv_heads = i % 2 == 0 ? 1 : next.kv_heads;
+  }
+  return all;
+}
+
 CaseOptions with(CaseOptions options, const CaseOptions& features) {
   options.soft_cap = features.soft_cap;
   options.slopes = features.slopes;

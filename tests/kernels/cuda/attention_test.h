@@ -36,6 +36,10 @@ std::vector<CaseOptions> plane_features();
 /// Both, as far as the forward of a path serves them.
 std::vector<CaseOptions> features_of(Path path);
 
+/// Biases that stand for -inf, but are finite, on all keys of some rows and on some keys of others, in bfloat16, and in a table:
+/// in `o`, alone and beside sinks, shared key heads and other features. `alone`: a bias alone.
+std::vector<CaseOptions> far_biases(const CaseOptions& o, bool alone);
+
 /// `options` with the features of `features`: all that these two lists set.
 CaseOptions with(CaseOptions options, const CaseOptions& features);
 
