@@ -1,9 +1,12 @@
 """Times what makes scores more than scale q k: python3 features.py --library libdeckle_attention_bench.so --json out.json
+[--only PART]
 
 Each feature beside the same kernel without it, in one race of turns (bench.py's measure); FlashAttention-2 through PyTorch with
-and without dropout. Then windows of 1,024 of 16,384 keys, by their own FLOPs, beside the full mask, and decoding.
+and without dropout. Then windows of 1,024 of 16,384 keys, by their own FLOPs, beside the full mask, decoding, and biases of
+ragged batches. PART: features, windows, decoding or ragged_bias alone.
 """
 import argparse
+import ctypes
 import json
 import os
 import subprocess
@@ -13,7 +16,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from bench import measure
-from library import Attention, Dropout, Library, plane
+from library import Attention, Dropout, Library, Plane, plane, planes
 
 
 def featured(library, tensors, offsets=None, grad_bias=None, **fields):
@@ -23,18 +26,79 @@ def featured(library, tensors, offsets=None, grad_bias=None, **fields):
     for problem in (attention.problem, attention.arguments.problem):
         for name, value in fields.items():
             owner = problem.sizes if name == "key_lengths" else problem
-            if name == "bias":
+            if name == "bias" and not isinstance(value, Plane):
                 value = plane(value)
             setattr(owner, name, value.data_ptr() if isinstance(value, torch.Tensor) else value)
     if grad_bias is not None:
-        attention.arguments.grad_bias = plane(grad_bias)
+        attention.arguments.grad_bias = grad_bias if isinstance(grad_bias, Plane) else plane(grad_bias)
     attention.head_grads = torch.empty(2, q.shape[-2], device="cuda")
     attention.arguments.grad_sinks, attention.arguments.grad_slopes = (g.data_ptr() for g in attention.head_grads)
     attention.fields = (fields, grad_bias)
-    attention.backward_workspace = torch.empty(attention.backward_workspace.numel() + (1 << 24), dtype=torch.uint8, device="cuda")
     workspace = attention.arguments.problem
+    bytes_needed = library.lib.deckle_attention_backward_workspace(ctypes.byref(attention.arguments))
+    attention.backward_workspace = torch.empty(max(attention.backward_workspace.numel() + (1 << 24), bytes_needed),
+                                               dtype=torch.uint8, device="cuda")
     workspace.workspace, workspace.workspace_bytes = attention.backward_workspace.data_ptr(), attention.backward_workspace.numel()
+    bytes_needed = library.lib.deckle_attention_forward_workspace(ctypes.byref(attention.problem))
+    attention.workspace = torch.empty(max(attention.workspace.numel(), bytes_needed), dtype=torch.uint8, device="cuda")
+    attention.problem.workspace, attention.problem.workspace_bytes = attention.workspace.data_ptr(), attention.workspace.numel()
     return attention
+
+
+def ragged_biases(library, seconds):
+    """8 sequences of mean 2,048, each with a bias of its own for all heads or for each, packed one after the other or in planes
+    of the longest, with and without its gradient; beside 8 of 2,048 each with dense biases. Each by its own FLOPs."""
+    rows = []
+    lengths = [1283, 3001, 2048, 1777, 2310, 1925, 2503, 1537]
+    for d, heads in ((64, 8), (64, 16), (128, 8), (128, 16)):
+        case = f"ragged bias 8 x 2048, D{d} H{heads}"
+        new = lambda *shape: torch.randn(*shape, dtype=torch.bfloat16, device="cuda")
+        offsets = torch.tensor([0] + lengths, device="cuda").cumsum(0)
+        packed = [new(sum(lengths), heads, d) for _ in range(4)]
+        dense = [new(8, 2048, heads, d) for _ in range(4)]
+        pairs = {"ragged": sum(length * length for length in lengths), "dense": 8 * 2048 * 2048}
+        kept, cases = [], {}
+
+        def sequences(of_heads):
+            elements = [length * length * (heads if of_heads else 1) for length in lengths]
+            starts = torch.tensor([0] + elements[:-1], device="cuda").cumsum(0)
+            made = [new(sum(elements)) for _ in range(2)]
+            kept.append((starts, made))
+            return [planes(t, starts, of_heads) for t in made]
+
+        def whole(batch, of_heads, size):
+            made = [new(batch, heads if of_heads else 1, size, size) for _ in range(2)]
+            kept.append(made)
+            return made
+
+        def add(name, tensors, of, bias, grad_bias, path="attention"):
+            at = offsets if of == "ragged" else None
+            cases[name] = (featured(library, tensors, at, grad_bias=grad_bias, bias=bias), path, of)
+
+        longest = (max(lengths) + 7) // 8 * 8
+        for_all, of_heads = sequences(False), sequences(True)
+        add("ragged, one for all heads", packed, "ragged", *for_all)
+        add("ragged, one for all heads, no gradient", packed, "ragged", for_all[0], None)
+        add("ragged, of each head", packed, "ragged", *of_heads)
+        add("dense planes of a ragged batch, of each head", packed, "ragged", *whole(8, True, longest))
+        add("dense planes of a ragged batch, one for all", packed, "ragged", *whole(1, False, longest))
+        of_dense = whole(8, True, 2048)
+        add("dense, of each head", dense, "dense", *of_dense)
+        add("dense, of each head, no gradient", dense, "dense", of_dense[0], None)
+        add("dense, one for all heads", dense, "dense", *whole(8, False, 2048))
+        add("portable, ragged, one for all heads", packed, "ragged", *for_all, path="portable")
+        for direction, products in (("forward", 2), ("backward", 5)):
+            calls = []
+            for attention, path, _ in cases.values():
+                calls.append(getattr(attention, direction if path == "attention" else f"portable_{direction}"))
+                calls[-1]()
+            for (name, (_, _, of)), (ms, mhz, watts) in zip(cases.items(), measure(calls, seconds)):
+                rows.append({"case": case, "contender": name, "direction": direction, "ms": ms,
+                             "tflops": products * 2 * pairs[of] * d * heads / ms * 1e-9, "mhz": mhz, "watts": watts})
+                print(f"{case} {name:46s} {direction:8s} {ms:8.4f} ms {rows[-1]['tflops']:7.1f} TFLOP/s", flush=True)
+        del cases, kept
+        torch.cuda.empty_cache()
+    return rows
 
 
 def decoding(library, seconds):
@@ -79,6 +143,7 @@ def main():
     parser.add_argument("--library", required=True)
     parser.add_argument("--json", default="attention_cuda_features.json")
     parser.add_argument("--seconds", type=float, default=0.25)
+    parser.add_argument("--only", choices=["features", "windows", "decoding", "ragged_bias"])
     args = parser.parse_args()
     library = Library(os.path.abspath(args.library))
     driver = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True,
@@ -87,7 +152,8 @@ def main():
     machine = f"{driver}, PyTorch {torch.__version__}, commit {commit}, {time.strftime('%Y-%m-%d %H:%M')}"
     print(machine)
     rows = []
-    for d, heads, s in ((64, 32, 2048), (128, 16, 2048)):
+    wanted = lambda part: args.only in (None, part)
+    for d, heads, s in ((64, 32, 2048), (128, 16, 2048)) if wanted("features") else ():
         batch = 16384 // s
         tensors = [torch.randn(batch, s, heads, d, dtype=torch.bfloat16, device="cuda") for _ in range(4)]
         packed = [t.view(batch * s, heads, d) for t in tensors]
@@ -133,8 +199,9 @@ def main():
                 rows.append({"case": f"D{d} S{s}", "contender": name, "direction": direction, "ms": ms,
                              "tflops": flops / ms * 1e-9, "mhz": mhz, "watts": watts})
                 print(f"D{d} S{s} {name:32s} {direction:8s} {ms:8.4f} ms {rows[-1]['tflops']:7.1f} TFLOP/s", flush=True)
-    rows += windows(library, args.seconds)
-    rows += decoding(library, args.seconds)
+    for part, run in (("windows", windows), ("decoding", decoding), ("ragged_bias", ragged_biases)):
+        if wanted(part):
+            rows += run(library, args.seconds)
     json.dump({"machine": machine, "dtype": "bf16", "rows": rows}, open(args.json, "w"), indent=1)
 
 

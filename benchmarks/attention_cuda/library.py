@@ -25,7 +25,8 @@ class Dropout(c.Structure):
 
 class Plane(c.Structure):
     _fields_ = [("data", c.c_void_p), ("sequence_stride", c.c_int64), ("head_stride", c.c_int64), ("row_stride", c.c_int64),
-                ("column_stride", c.c_int64), ("rows", c.c_int32), ("columns", c.c_int32), ("offsets", c.c_void_p)]
+                ("column_stride", c.c_int64), ("rows", c.c_int32), ("columns", c.c_int32), ("offsets", c.c_void_p),
+                ("elements", c.c_int64)]
 
 
 class Ranges(c.Structure):
@@ -59,7 +60,12 @@ def tensor(t):
 def plane(t):
     """[B or 1, H or 1, M or 1, N or 1]."""
     strides = [0 if size == 1 else stride for size, stride in zip(t.shape, t.stride())]
-    return Plane(t.data_ptr(), *strides, t.shape[2], t.shape[3], None)
+    return Plane(t.data_ptr(), *strides, t.shape[2], t.shape[3], None, 0)
+
+
+def planes(t, offsets, of_heads):
+    """[heads or 1, rows, keys] of each sequence, one after the other; `offsets`: where each begins."""
+    return Plane(t.data_ptr(), 1, int(of_heads), 1, 1, 1, 1, offsets.data_ptr(), t.numel())
 
 
 class Library:

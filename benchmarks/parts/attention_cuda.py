@@ -52,11 +52,15 @@ def features(results):
                for case, of in rates.items() if "full" in of for name in of if name != "full"]
     copies = [(f"{case}, {name}", f"{of[name]['forward']:,.0f}", f"{100 * of[name]['forward'] / of['copy']['forward']:.0f} %")
               for case, of in rates.items() if "copy" in of for name in of if name != "copy"]
+    ragged = [(case.removeprefix("ragged bias "), name, f"{of[name]['forward']:.0f} / {of[name]['backward']:.0f}")
+              for case, of in rates.items() if case.startswith("ragged bias") for name in of]
+    biases = ("\nA bias of each of 8 sequences of mean 2,048, and dense ones of 2,048 each, by their own FLOPs, forward / "
+              "backward:\n\n" + table(["case", "bias", "TFLOP/s"], ragged)) if ragged else ""
     return (f"{r['dtype']}; TFLOP/s of useful work with a feature, of those of the same kernels without it, "
             "forward / backward.\n\n"
             + table(["feature", *cases], rows)
             + "\nOf the full mask's rate, at equal FLOPs:\n\n" + table(["mask", "forward", "backward"], windows)
-            + "\nDecoding, and of what a copy moved beside it:\n\n" + table(["case", "GB/s", "of a copy"], copies)), {}
+            + "\nDecoding, and of what a copy moved beside it:\n\n" + table(["case", "GB/s", "of a copy"], copies) + biases), {}
 
 
 def choices(results):

@@ -118,8 +118,8 @@ std::string hopper_features_refused(const AttentionRequest& request) {
   const bool masked = p.ranges.bounds != nullptr || p.mask.data != nullptr;
   if (p.mask.data != nullptr && p.mask.head_stride != 0 && p.heads != 1)
     return "the boolean mask differs from head to head (serves one for all heads)";
-  if (request.bias && !request.bias_in_pieces)
-    return "the bias is ragged, broadcast over keys, or has rows that are no multiples of 16 bytes (serves none of these)";
+  if (request.bias && !request.bias_in_pieces && p.bias_offsets == nullptr)
+    return "the bias is broadcast over keys, or has rows that are no multiples of 16 bytes (serves neither)";
   if (request.pass == AttentionPass::forward) return {};
   if (p.soft_cap > 0 && p.soft_cap < kernels::kLeastSoftCapOfHopperBackward)
     return fmt::format("soft cap is {} (serves 0, none, and from {} on)", p.soft_cap, kernels::kLeastSoftCapOfHopperBackward);
@@ -134,8 +134,7 @@ std::string hopper_features_refused(const AttentionRequest& request) {
   if (request.bias && p.dropout.threshold != 0) return "there are both a bias and dropout (serves one of them)";
   if (request.bias && (request.slopes || p.soft_cap != 0))
     return "there is a bias beside a soft cap or slopes (serves it with neither)";
-  if (request.bias && !request.bias_of_rows) return "the bias is broadcast over rows (serves one of each row)";
-  return request.bias && !is_dense(p) ? "the batch with the bias is ragged (serves dense ones)" : "";
+  return request.bias && !request.bias_of_rows ? "the bias is broadcast over rows (serves one of each row)" : "";
 }
 
 std::string decode_refuses(const AttentionRequest& request) {

@@ -13,6 +13,7 @@ namespace {
 struct Probe {
   AttentionRequest request;
   int64_t q_offsets[2] = {0, 0}, k_offsets[2] = {0, 0}, k_length = 100;
+  int64_t bias_offset = 0;
   int32_t bounds[4] = {};
   uint8_t byte = 0;
 
@@ -64,8 +65,12 @@ constexpr Feature kFeatures[] = {
     {"boolean masks", [](Probe& x) { x.request.problem.mask.data = &x.byte; }},
     {"bias [B, H, M, N], N % 8 = 0, and its gradient", [](Probe& x) { x.request.bias = true; }},
     {"bias [B, H, 1, N], N % 8 = 0, and its gradient", [](Probe& x) { x.request.bias = true, x.request.bias_of_rows = false; }},
-    {"any other bias, dense or ragged, and its gradient",
-     [](Probe& x) { x.request.bias = true, x.request.bias_in_pieces = false; }},
+    {"ragged bias [B, M_b, N_b] and its gradient",
+     [](Probe& x) {
+       x.request.bias = true, x.request.bias_in_pieces = false;
+       x.request.problem.bias_offsets = &x.bias_offset;
+     }},
+    {"any other bias and its gradient", [](Probe& x) { x.request.bias = true, x.request.bias_in_pieces = false; }},
     {"slopes (ALiBi) and their gradient", [](Probe& x) { x.request.slopes = true; }},
     {"table by distance and its gradient", [](Probe& x) { x.request.table = true; }},
     {"sinks and their gradient", [](Probe& x) { x.request.sinks = true; }},

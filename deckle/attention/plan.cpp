@@ -295,7 +295,7 @@ AttentionRequest attention_request(const AttentionPlan& plan, const AttentionOpt
           options.table.defined(),
           options.sinks.defined(),
           bias_is_in_pieces(options.bias),
-          has_rows(options.bias),
+          options.ragged_bias.defined() || has_rows(options.bias),
           limits.capability_major,
           limits.capability_minor,
           limits.block_bytes};

@@ -236,16 +236,25 @@ TEST(AttentionCandidates, TheGpuRefusesWhatItsArgumentsCannotHold) {
   p.dropout.threshold = 26;
   EXPECT_EQ(why_not(AttentionKernel::hopper), "there are both a bias and dropout (serves one of them)");
   p.dropout.threshold = 0;
-  EXPECT_EQ(why_not(AttentionKernel::hopper), "the batch with the bias is ragged (serves dense ones)");
+  EXPECT_EQ(why_not(AttentionKernel::hopper), "") << "of a ragged batch";
   p.k_lengths = nullptr;
   EXPECT_EQ(why_not(AttentionKernel::hopper), "");
+  request.bias_in_pieces = false;
+  const int64_t bias_offset = 0;
+  p.bias_offsets = &bias_offset;
+  for (const AttentionPass pass : {AttentionPass::forward, AttentionPass::backward}) {
+    request.pass = pass;
+    EXPECT_EQ(why_not(AttentionKernel::hopper), "") << "a bias that lies sequence by sequence";
+  }
+  request.bias_in_pieces = true;
+  p.bias_offsets = nullptr;
   request.bias_of_rows = false;
   EXPECT_EQ(why_not(AttentionKernel::hopper), "the bias is broadcast over rows (serves one of each row)");
   request.bias_in_pieces = false;
   for (const AttentionPass pass : {AttentionPass::forward, AttentionPass::backward}) {
     request.pass = pass;
     EXPECT_EQ(why_not(AttentionKernel::hopper),
-              "the bias is ragged, broadcast over keys, or has rows that are no multiples of 16 bytes (serves none of these)");
+              "the bias is broadcast over keys, or has rows that are no multiples of 16 bytes (serves neither)");
   }
   request.bias_in_pieces = request.bias_of_rows = true;
   request.bias = false;

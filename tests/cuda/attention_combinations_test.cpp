@@ -342,8 +342,8 @@ bool claimed(const Combination& c, bool copied) {
   const bool read_wide = c.bias_dims.key && (c.longest(c.keys) % 8 == 0 || (rounds && c.longest(c.keys) > 1));
   if (forward) return !c.bias || read_wide;
   if (c.table_reach >= 0) return false;
-  return !c.bias || (read_wide && c.bias_dims.row && c.rows[0] > 1 && !c.ragged && c.key_lengths.empty() && !c.slopes &&
-                     c.soft_cap == 0 && c.dropout == 0 && static_cast<int>(c.masked) < kBands);
+  return !c.bias || (read_wide && c.bias_dims.row && c.longest(c.rows) > 1 && !c.slopes && c.soft_cap == 0 && c.dropout == 0 &&
+                     static_cast<int>(c.masked) < kBands);
 }
 
 std::vector<double> numbers_of(const Tensor& x) { return x.to(Device{}).to(DType::float64).to_vector(); }

@@ -199,6 +199,12 @@ TEST(CudaAttentionFeatures, ARaggedBiasOfEqualLengths) {
         const auto nested = [&](size_t i, int64_t length) {
           return NestedTensor(of[i], Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(sequences), length)));
         };
+        if (of[0].device().is_cuda()) {
+          const std::string text = dense ? explain_attention(batch(0), batch(1), batch(2), options)
+                                         : explain_attention(nested(0, kQueries), nested(1, kKeys), nested(2, kKeys), options);
+          for (const char* pass : {"forward", "backward"})
+            EXPECT_NE(text.find(std::string("  ") + pass + ": hopper\n"), std::string::npos) << text;
+        }
         const Tensor out = dense ? flatten(attention(batch(0), batch(1), batch(2), options), 0, 1)
                                  : attention(nested(0, kQueries), nested(1, kKeys), nested(2, kKeys), options).values();
         out.backward(ones(out.sizes(), out.dtype(), out.device()));

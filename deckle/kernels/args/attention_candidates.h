@@ -21,7 +21,8 @@ struct AttentionRequest {
   AttentionProblem problem;
   AttentionPass pass = AttentionPass::forward;
   bool bias = false, slopes = false, table = false, sinks = false;
-  bool bias_in_pieces = true;  // it is dense, and its rows can be read 16 bytes at a time
+  bool bias_in_pieces = true;  // it is dense, and its rows can be read 16 bytes at a time; of one that lies sequence by sequence
+                               // (AttentionProblem::bias_offsets) a copy is
   bool bias_of_rows = true;    // it is not broadcast over rows
   /// The device's compute capability and a block's shared memory there; 0: not known, and nothing is refused for it.
   int capability_major = 0, capability_minor = 0, block_bytes = 0;

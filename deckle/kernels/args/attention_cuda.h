@@ -71,12 +71,13 @@ constexpr bool compiled_dims_serve(int64_t compiled_head, int64_t compiled_value
 /// An element for each (sequence, head, query row, key): a bias of the problem's element type, or a mask of bytes, 0 where a key
 /// is forbidden. Dense: [batch, heads, rows, columns], which cover every sequence; a dim of one element has stride 0 and serves
 /// all. Ragged (`offsets`, int64 [batch] on the device): sequence b holds [heads or 1, its rows or 1, its keys or 1] densely from
-/// offsets[b] on, and of the strides counts only whether they are 0.
+/// offsets[b] on, behind those before it, and of the strides counts only whether they are 0.
 struct CudaAttentionPlane {
   void* data = nullptr;  // null: none
   int64_t sequence_stride = 0, head_stride = 0, row_stride = 0, column_stride = 0;
   int32_t rows = 1, columns = 1;  // dense
   const int64_t* offsets = nullptr;
+  int64_t elements = 0;  // ragged: of all sequences
 };
 
 /// What forward and backward have in common.

@@ -527,7 +527,7 @@ TEST_P(AttentionBackwardFeatures, AreBitEqualFromRunToRun) {
   }
 }
 
-// What the Hopper kernels serve of it: dropout, soft cap, slopes and masks, or a dense bias.
+// What the Hopper kernels serve of it: dropout, soft cap, slopes and masks, or a bias.
 class AttentionBackwardScored : public AttentionTest {};
 
 std::vector<CaseOptions> masks_and_scores() {
@@ -614,7 +614,105 @@ TEST_P(AttentionBackwardScored, AddsABiasAndStoresItsGradient) {
   }
 }
 
-TEST_P(AttentionBackwardScored, ARowWhoseBiasIsMinusInfinityAttendsNothing) { verify_dead_rows(dense(2, 512, 512)); }
+// Forward and backward, both by Hopper's kernels, of planes that lie sequence by sequence and of dense ones.
+void verify_ragged_bias(CaseOptions o, std::initializer_list<int> all_dims) {
+  for (const int dims : all_dims) {
+    for (const bool by_sequence : {true, false}) {
+      if (by_sequence && (dims & 8) == 0) continue;  // each sequence has its own
+      o.bias_dims = dims;
+      o.ragged_bias = by_sequence;
+      for (o.grad_bias = true;; o.grad_bias = false) {
+        AttentionCase asked(o);
+        asked.take_gradients();
+        ASSERT_EQ(kernels::cuda::attention_forward_why_not(asked.problem), "") << describe(o);
+        ASSERT_EQ(kernels::cuda::attention_backward_why_not(asked.arguments), "") << describe(o);
+        if (o.grad_bias) verify_forward(o);
+        verify_backward(o);
+        if (!o.grad_bias) break;
+      }
+    }
+  }
+}
+
+// Odd lengths, none, one row, one key, more rows than keys and fewer, by each mask.
+TEST_P(AttentionBackwardScored, AddsABiasOfEachSequenceAndSumsItsGradient) {
+  for (const AttentionMask& mask :
+       {kFull, kCausal, kCausalTopLeft, AttentionMask{60, 25, false}, AttentionMask{100, -20, true}}) {
+    CaseOptions o = ragged({0, 5, 300, 1, 64, 1, 129, 701, 33}, {4, 0, 121, 1, 63, 300, 403, 901, 1}, mask);
+    verify_ragged_bias(o, {15, 11, 7, 3});
+    o.heads = 6;
+    o.kv_heads = 2;
+    o.layout = Layout::padded;
+    o.spare = {3, 0, 60, 0, 17, 1, 0, 130, 2};
+    o.planned = true;
+    o.sinks = true;
+    verify_ragged_bias(o, {15, 11, 3});
+  }
+  CaseOptions o = ragged({700, 31}, {905, 77}, kCausal);  // the query heads of a key head are divided among blocks
+  o.heads = 8;
+  o.kv_heads = 1;
+  o.scale = -0.07f;
+  verify_ragged_bias(o, {15, 11});
+  verify_ragged_bias(ragged({0, 0}, {7, 40}), {15, 3});
+  verify_ragged_bias(ragged({7, 40}, {0, 0}), {15, 3});
+  verify_ragged_bias(ragged({}, {}), {15, 3});
+}
+
+// Many short sequences beside a long one; enough heads that the last ones do not rise.
+TEST_P(AttentionBackwardScored, AddsABiasOfManySequences) {
+  std::mt19937_64 random(seed() + 5);
+  std::vector<int> queries{800}, keys{1111};
+  for (int i = 0; i < 150; ++i) {
+    queries.push_back(static_cast<int>(random() % 90));
+    keys.push_back(random() % 5 == 0 ? 0 : static_cast<int>(random() % 100));
+  }
+  verify_ragged_bias(ragged(queries, keys, kCausal), {11});
+  CaseOptions o = ragged({900, 1301, 0, 700, 64}, {1400, 1301, 30, 700, 1283}, kCausal);
+  o.heads = o.kv_heads = 12;
+  verify_ragged_bias(o, {15, 11, 7});
+}
+
+// What a dense bias has behind a sequence's rows and keys is nobody's, and has gradient 0.
+TEST_P(AttentionBackwardScored, ReadsNoBiasBehindASequence) {
+  for (const AttentionMask& mask : {kFull, kCausal}) {
+    for (const int dims : {15, 11}) {
+      CaseOptions o = ragged({129, 300, 5, 64}, {200, 121, 403, 1}, mask);
+      o.bias_dims = dims;
+      AttentionCase c(o);
+      const kernels::CudaAttentionPlane& plane = c.problem.bias;
+      for (int b = 0; b < 4; ++b) {
+        for (int head = 0; head < (dims == 15 ? o.heads : 1); ++head) {
+          uint16_t* const data = static_cast<uint16_t*>(plane.data) + b * plane.sequence_stride + head * plane.head_stride;
+          fill_words({data, 0, plane.row_stride, 1}, o.queries[b], plane.rows - o.queries[b], 1, plane.columns, 0x7fff);
+          fill_words({data + o.keys[b], 0, plane.row_stride, 1}, 0, o.queries[b], 1, plane.columns - o.keys[b], 0x7fff);
+        }
+      }
+      c.prepare_backward();
+      c.poison_dead_rows();
+      c.backward();
+      expect_backward(c, gradient_tolerance(o.element));
+      c.forward();
+      expect_forward(c, output_tolerance(o.element));
+    }
+  }
+}
+
+// The panels of so many heads do not fit the memory for them: they take turns, and what they share is summed up between them.
+TEST_P(AttentionBackwardScored, AddsABiasHeadAfterHead) {
+  if (GetParam().element != AttentionElement::bf16 || GetParam().head_dim % 64 != 0) GTEST_SKIP() << "takes long";
+  for (const auto& [heads, dims] : {std::pair{24, 11}, {12, 15}}) {
+    CaseOptions o = ragged({5003, 0, 301}, {5201, 7, 100}, kCausal);
+    o.heads = o.kv_heads = heads;
+    o.bias_dims = dims;
+    o.ragged_bias = true;
+    verify_backward(o);
+  }
+}
+
+TEST_P(AttentionBackwardScored, ARowWhoseBiasIsMinusInfinityAttendsNothing) {
+  verify_dead_rows(dense(2, 512, 512));
+  verify_dead_rows(ragged({512, 150, 331}, {512, 177, 260}));
+}
 
 TEST_P(AttentionBackwardScored, TakesBiasesFarBelowZero) {
   for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
@@ -631,9 +729,12 @@ TEST_P(AttentionBackwardScored, IsBitEqualFromRunToRun) {
   scored.slopes = true;
   scored.soft_cap = 2;
   scored.heads = 4;  // two of a key head
-  CaseOptions masked = scored;
+  CaseOptions masked = scored, planes = ragged({900, 0, 333, 1200}, {1101, 4, 500, 1205}, kCausal);
   masked.ranges = 2;
-  for (const CaseOptions& o : {biased, scored, masked}) {
+  planes.bias_dims = 11;
+  planes.ragged_bias = true;
+  planes.heads = planes.kv_heads = 6;
+  for (const CaseOptions& o : {biased, scored, masked, planes}) {
     AttentionCase c(o);
     c.prepare_backward();
     c.backward();

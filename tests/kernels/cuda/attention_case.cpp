@@ -200,6 +200,7 @@ kernels::CudaAttentionPlane AttentionCase::plane(int dims, bool by_sequence, int
     p.head_stride = dims & 4 ? 1 : 0;
     p.row_stride = rows;
     p.column_stride = columns;
+    p.elements = elements;
     return p;
   }
   const auto longest = [](const std::vector<int>& lengths) {

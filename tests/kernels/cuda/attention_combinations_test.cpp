@@ -66,13 +66,14 @@ bool dims_are_served(const CaseOptions& o) {
 /// multiples of 16 bytes where Hopper is asked.
 bool forward_is_claimed(const CaseOptions& o) {
   const bool mask_of_heads = o.mask_dims >= 0 && (o.mask_dims & 4) != 0 && o.heads > 1;
-  return dims_are_served(o) && !mask_of_heads && (o.bias_dims < 0 || ((o.bias_dims & 1) != 0 && !o.ragged_bias));
+  const bool read_bias = (o.bias_dims & 1) != 0 && (!o.ragged_bias || (o.bias_dims & 2) != 0);
+  return dims_are_served(o) && !mask_of_heads && (o.bias_dims < 0 || read_bias);
 }
 
 bool backward_is_claimed(const CaseOptions& o) {
   if (!forward_is_claimed(o) || o.table_reach >= 0) return false;
   const bool alone = o.soft_cap == 0 && !o.slopes && o.dropout.threshold == 0 && o.ranges == 0 && o.mask_dims < 0;
-  return o.bias_dims < 0 || (alone && !o.ragged && (o.bias_dims & 2) != 0 && o.queries[0] > 1);
+  return o.bias_dims < 0 || (alone && (o.bias_dims & 2) != 0 && (o.ragged || o.queries[0] > 1));
 }
 
 /// Of each feature, how many combinations with it each path served.

@@ -21,6 +21,7 @@
 #include "deckle/kernels/cuda/attention/portable.h"
 #include "deckle/kernels/cuda/attention/portable_decode.h"
 #include "deckle/kernels/cuda/attention/portable_planes.h"
+#include "deckle/kernels/cuda/attention/ragged_bias.h"
 #include "deckle/kernels/cuda/attention/second_backward.h"
 #include "deckle/kernels/cuda/attention/split_backward.h"
 #include "deckle/kernels/cuda/attention/split_forward.h"
@@ -180,12 +181,41 @@ TEST(AttentionHost, FeaturesOfScoresAreServedByForwardsThePortableBackwardAndInP
     };
   };
   expect(with_bias(104), "", "", "");
-  expect(with_bias(100), "the bias is ragged, broadcast over keys, or has rows that are no multiples of 16 bytes",
+  expect(with_bias(100), "the bias is broadcast over keys, or, ragged, over rows, or has rows that are no multiples of 16 bytes",
          "the bias is broadcast over rows or keys, or has rows that are no multiples of 16 bytes", "");
   // One row for all queries, of one element or expanded: the copy engine has no strides of 0.
   for (const int rows : {1, 100}) {
     const auto expanded = [rows](auto& a) { a.problem.bias = {.data = bias, .column_stride = 1, .rows = rows, .columns = 104}; };
     expect(expanded, "", "the bias is broadcast over rows or keys, or has rows that are no multiples of 16 bytes", "");
+  }
+  // A ragged batch reads copies, of any rows.
+  static const int64_t offsets[] = {0, 60, 100};
+  const auto ragged = [](auto& a) { a.problem.sizes.query_offsets = a.problem.sizes.key_offsets = offsets; };
+  const auto with_planes = [&](int64_t row_stride, int64_t head_stride) {
+    return [=](auto& a) {
+      ragged(a);
+      a.problem.bias = {.data = bias, .head_stride = head_stride, .row_stride = row_stride, .column_stride = 1};
+      a.problem.bias.offsets = offsets;
+      a.problem.bias.elements = 5200;
+      a.grad_bias = a.problem.bias;
+    };
+  };
+  expect(with_planes(1, 0), "", "", "");
+  expect(with_planes(1, 1), "", "", "");
+  expect(with_planes(0, 0),
+         "the bias is broadcast over keys, or, ragged, over rows, or has rows that are no multiples of 16 bytes",
+         "the bias of the ragged batch is broadcast over rows or keys (serves one of each row and key)", "");
+  for (const int columns : {100, 104}) {
+    const auto dense_planes = [&](auto& a) {
+      ragged(a);
+      with_bias(columns)(a);
+      a.grad_bias = a.problem.bias;
+    };
+    expect(dense_planes,
+           columns == 104
+               ? ""
+               : "the bias is broadcast over keys, or, ragged, over rows, or has rows that are no multiples of 16 bytes",
+           "", "");
   }
   const auto with_sum = [&](auto& a) {
     with_bias(104)(a);
@@ -384,6 +414,132 @@ TEST(AttentionHost, TheCopyEngineSeesOfABiasWhatRowsAndKeysReach) {
     EXPECT_EQ(shape.heads, 4);
     EXPECT_EQ(shape.batch, 1);
     EXPECT_FALSE(shape.ragged);
+  }
+}
+
+/// A ragged batch with a bias, on the host: what kernels that copy one and read the copy know of it.
+struct RaggedBias {
+  std::vector<int64_t> queries{0}, keys{0}, lengths, offsets;  // spare rows lie behind the keys
+  AttentionBackward a = problem(128, 128);
+
+  RaggedBias(std::mt19937_64& random, bool by_sequence, int heads, int longest) {
+    const auto below = [&](int n) { return static_cast<int64_t>(random() % static_cast<unsigned>(n)); };
+    CudaAttentionProblem& p = a.problem;
+    int64_t elements = 0;
+    p.sizes.batch = static_cast<int32_t>(1 + below(9));
+    for (int b = 0; b < p.sizes.batch; ++b) {
+      const int64_t rows = below(4) == 0 ? below(3) : below(longest);
+      lengths.push_back(below(4) == 0 ? below(3) : below(longest));
+      offsets.push_back(elements);
+      elements += heads * rows * lengths.back();
+      queries.push_back(queries.back() + rows);
+      keys.push_back(keys.back() + lengths.back() + below(2) * below(40));
+    }
+    p.sizes.heads = p.sizes.kv_heads = heads;
+    p.sizes.query_offsets = queries.data();
+    p.sizes.key_offsets = keys.data();
+    p.sizes.query_rows = queries.back() + below(2);
+    p.sizes.key_rows = keys.back() + below(2);
+    p.bias = {.data = p.q.data, .head_stride = heads > 1 ? 1 : 0, .row_stride = 1, .column_stride = 1};
+    if (by_sequence) {
+      p.bias.offsets = offsets.data();
+      p.bias.elements = elements;
+    } else {
+      p.bias.rows = p.bias.columns = longest + static_cast<int>(below(20));
+      p.sizes.most_keys = below(2) == 0 ? 0 : static_cast<int32_t>(*std::max_element(lengths.begin(), lengths.end()));
+    }
+  }
+  int rows(int b) const { return static_cast<int>(queries[b + 1] - queries[b]); }
+  int columns(int b) const { return static_cast<int>(lengths[b]); }
+};
+
+TEST(RaggedBias, SequencesOfACopyDoNotMeet) {
+  std::mt19937_64 random(testing::seed() + 3);
+  for (int trial = 0; trial < 600; ++trial) {
+    const bool by_sequence = trial % 2 == 0;
+    const RaggedBias x(random, by_sequence, 1 + trial / 2 % 3, trial % 5 == 0 ? 900 : 150);
+    for (const int unit : {0, 64, 128}) {
+      if (unit == 0 && !by_sequence) continue;  // nobody needs that copy
+      const BiasLayout layout = bias_layout(x.a.problem, unit);
+      int64_t end = 0;
+      for (int b = 0; b < x.a.problem.sizes.batch; ++b) {
+        const int64_t start = layout.start(b, x.queries[b], x.keys[b]);
+        ASSERT_GE(start, end);
+        end = start + (unit > 0 ? int64_t{panel_rows(x.rows(b), unit)} * panel_count(x.columns(b))
+                                : x.rows(b) * row_elements(x.columns(b)));
+        ASSERT_EQ(unit == 0 ? start % 8 : 0, 0);
+      }
+      ASSERT_LE(end, layout.size(x.a.problem.sizes));
+    }
+  }
+}
+
+// What one bulk copy brings of a panel is what the tensor map of a dense bias brings: 128 bytes a row, whose chunks are permuted.
+TEST(RaggedBias, PartsOfPanelsAreTilesAsTheyLieInSharedMemory) {
+  std::mt19937_64 random(testing::seed() + 4);
+  for (int trial = 0; trial < 60; ++trial) {
+    const int unit = trial % 2 == 0 ? 64 : 128, queries = static_cast<int>(random() % 400),
+              keys = static_cast<int>(random() % 400);
+    const int right = trial % 3 == 0 ? 0 : trial % 3 == 1 ? kUnboundedWindow : static_cast<int>(random() % 200) - 50;
+    const LiveRows live = live_rows(band_of({kUnboundedWindow, right, true}, queries, keys), queries, keys);
+    const int rows = panel_rows(live.count, unit), panels = panel_count(keys);
+    const int64_t start = static_cast<int64_t>(random() % 1000);
+    const auto bias = [&](int row, int key) { return row < live.end() && key < keys ? 1 + row * 1000 + key : 0; };
+    std::vector<int> copy(kPanelKeys * (start + int64_t{rows} * panels), -1);  // as copy_bias fills it
+    for (int row = 0; row < rows; ++row) {
+      for (int key = 0; key < panels * kPanelKeys; ++key) {
+        int& to = copy[kPanelKeys * panel_row(start, rows, key / kPanelKeys, row) + panel_chunk(row, key) + key % 8];
+        ASSERT_EQ(to, -1) << "two elements in one place";
+        to = bias(live.first + row, key);
+      }
+    }
+    for (int64_t i = kPanelKeys * start; i < std::ssize(copy); ++i) ASSERT_NE(copy[i], -1) << "nothing in a place";
+    for (int tile = 0; tile < rows / unit; ++tile) {
+      for (int panel = 0; panel < panels; ++panel) {
+        const int* const part = copy.data() + kPanelKeys * panel_row(start, rows, panel, tile * unit);
+        for (int r = 0; r < unit; ++r) {
+          for (int column = 0; column < kPanelKeys; ++column) {
+            const int at = r * kPanelKeys + ((column / 8 ^ (r & 7)) << 3) + column % 8;  // the swizzle of 128 bytes
+            ASSERT_EQ(part[at], bias(live.first + tile * unit + r, panel * kPanelKeys + column));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Memory for a few heads at a time, if there are many; what a launch of one kv head takes is there whatever it is.
+TEST(RaggedBias, TakesMemoryForAFewHeadsAtATime) {
+  static const int64_t offsets[] = {0, 8192};
+  AttentionBackward a = problem(128, 128);
+  CudaAttentionProblem& p = a.problem;
+  p.sizes.batch = 1;
+  p.sizes.query_offsets = p.sizes.key_offsets = offsets;
+  p.bias = {.data = p.q.data, .row_stride = 1, .column_stride = 1};
+  p.bias.offsets = offsets;
+  struct Expected {
+    int rows, heads, kv_heads;
+    bool has_heads;
+    int alone, units;  // kv heads, or parts of one, at a time, without the gradient of the bias and with it
+  };
+  for (const auto& [rows, heads, kv_heads, has_heads, alone, units] : {Expected{2048, 16, 16, false, 16, 16},
+                                                                       {8192, 16, 16, false, 16, 6},
+                                                                       {8192, 16, 16, true, 6, 3},
+                                                                       {8192, 16, 2, false, 2, 1},
+                                                                       {32768, 8, 8, true, 1, 1}}) {
+    p.sizes.query_rows = p.sizes.key_rows = rows;
+    p.sizes.heads = heads, p.sizes.kv_heads = kv_heads;
+    p.bias.head_stride = has_heads;
+    p.bias.elements = int64_t{rows} * rows * (has_heads ? heads : 1);
+    EXPECT_EQ(BackwardPlan(p).panel_units, alone);
+    a.grad_bias = p.bias;
+    const BackwardPlan plan(p, a.grad_bias);
+    EXPECT_EQ(plan.panel_units, units) << rows << " rows, " << heads << " heads";
+    const int64_t of_head = 2 * p.bias.elements / (has_heads ? heads : 1), held = units * (heads / kv_heads / plan.parts);
+    EXPECT_GE(plan.bytes - plan.panel_bias, of_head * (has_heads ? 2 * held : 1 + held));
+    EXPECT_EQ(plan.panel_sums != 0, !has_heads && units < kv_heads * plan.parts);
+    EXPECT_GE(plan.counters, (kv_heads * plan.parts + units - 1) / units);
+    for (const int64_t at : {plan.panel_starts, plan.panel_bias, plan.panel_gradients, plan.panel_sums}) EXPECT_EQ(at % 256, 0);
   }
 }
 

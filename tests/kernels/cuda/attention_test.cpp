@@ -138,8 +138,10 @@ std::vector<CaseOptions> plane_features() {
   std::vector<CaseOptions> all;
   const auto next = [&]() -> CaseOptions& { return all.emplace_back(); };
   for (const int dims : {15, 7, 3, 9, 2, 0}) next().bias_dims = dims;
-  next().bias_dims = 3;
-  all.back().ragged_bias = true;
+  for (const int dims : {3, 7}) {
+    next().bias_dims = dims;
+    all.back().ragged_bias = true;
+  }
   next().bias_dims = 5;
   all.back().ragged_bias = all.back().bias_before_cap = true;
   all.back().soft_cap = 1.5f;
@@ -160,8 +162,8 @@ std::vector<CaseOptions> features_of(Path path) {
   for (CaseOptions features : plane_features()) {
     if (path == Path::hopper) {  // without what the portable path alone serves
       if (features.mask_dims >= 0) features.mask_dims &= ~4;
-      features.ragged_bias = false;
       if (features.bias_dims >= 0) features.bias_dims |= 1;
+      features.ragged_bias = features.ragged_bias && (features.bias_dims & 2) != 0;
     }
     all.push_back(features);
   }

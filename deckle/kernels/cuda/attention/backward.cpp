@@ -48,7 +48,13 @@ std::string scored_why_not(const AttentionBackward& arguments) {
   if (has_walks(problem)) return "there is a bias beside a mask of ranges or bytes (serves one of them)";
   if (problem.soft_cap != 0 || problem.slopes != nullptr)
     return "there is a bias beside a soft cap or slopes (serves it with neither)";
-  if (sizes.ragged()) return "the batch with the bias is ragged (serves dense ones)";
+  if (sizes.ragged()) {  // copies of it are read
+    for (const CudaAttentionPlane* plane : {&problem.bias, &arguments.grad_bias}) {
+      if (plane->data != nullptr && (plane->row_stride == 0 || plane->column_stride == 0))
+        return "the bias of the ragged batch is broadcast over rows or keys (serves one of each row and key)";
+    }
+    return {};
+  }
   for (const auto& [name, plane] : {std::pair("bias", &problem.bias), {"gradient of the bias", &arguments.grad_bias}}) {
     if (plane->data != nullptr && !(reads_wide(*plane) && plane->row_stride != 0))
       return "the " + std::string(name) + " is broadcast over rows or keys, or has rows that are no multiples of 16 bytes";
@@ -59,7 +65,7 @@ std::string scored_why_not(const AttentionBackward& arguments) {
 }  // namespace
 
 int64_t attention_backward_workspace_bytes(const AttentionBackward& arguments) {
-  return BackwardPlan(arguments.problem, sums_bias_gradient(arguments)).bytes;
+  return BackwardPlan(arguments.problem, arguments.grad_bias).bytes;
 }
 
 std::string attention_backward_why_not(const AttentionBackward& arguments) {
@@ -90,7 +96,8 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
   refuse_if(stream_why_not(stream), kName);
   if (arguments.problem.sizes.heads == 0) return;
   if (arguments.problem.sizes.batch == 0) {
-    if (sums_bias_gradient(arguments)) portable::bias_gradient(arguments, nullptr, stream);
+    if (arguments.grad_bias.offsets == nullptr && is_sum(arguments.problem.sizes, arguments.grad_bias))
+      portable::bias_gradient(arguments, nullptr, stream);
     if (arguments.grad_slopes != nullptr && arguments.problem.slopes != nullptr)
       portable::add_parts(nullptr, arguments.grad_slopes, arguments.problem.sizes.heads, 0, stream);
     return portable::sink_gradients(arguments, nullptr, stream);

@@ -35,9 +35,16 @@ __device__ __forceinline__ void store_bias_gradient(typename Shape::Shared& shar
   const uint32_t slot = turn & 1;  // of two
   arch::wait(shared.ds_full[slot], turn >> 1 & 1);
   if (args.wants_grad_bias) {
-    arch::store_box(args.grad_bias, shared.ds[slot].address() + warpgroup * shared.ds[0].panel_bytes,
-                    work.tile * Shape::N + warpgroup * tile::kPanelColumns,
-                    work.sequence.live_first + (work.walk.first + t) * Shape::M, work.head * args.group + g, work.sequence.index);
+    const int head = work.head * args.group + g, query = work.sequence.live_first + (work.walk.first + t) * Shape::M;
+    const uint32_t from = shared.ds[slot].address() + warpgroup * shared.ds[0].panel_bytes;
+    if (const BiasPanels& panels = args.panels; panels.starts != nullptr) {
+      arch::store_bulk(panels.gradients + int64_t{head - panels.first_head} * panels.head_rows * kPanelKeys +
+                           panel_part<Shape>(args, work, warpgroup, query),
+                       from, shared.ds[0].panel_bytes);
+    } else {
+      arch::store_box(args.grad_bias, from, work.tile * Shape::N + warpgroup * tile::kPanelColumns, query, head,
+                      work.sequence.index);
+    }
     arch::commit_stores();
     arch::wait_stores_read();
   }

@@ -21,6 +21,7 @@
 #include "deckle/kernels/cuda/attention/feature_set.cuh"
 #include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/portable_scores.cuh"
+#include "deckle/kernels/cuda/attention/ragged_bias.h"
 #include "deckle/kernels/cuda/attention/tile_walks.cuh"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 #include "deckle/kernels/cuda/tile/tensor_map.h"
@@ -54,7 +55,8 @@ struct BackwardArguments {
   CUtensorMap q, grad_out;             // boxes of one tile of queries; for key_gradients the dense maps end at the last live row
   CUtensorMap k, v;                    // boxes of one tile of keys
   CUtensorMap grad_q, grad_k, grad_v;  // boxes of 16 rows, one warp's share
-  CUtensorMap bias, grad_bias;         // all_gradients with a bias: boxes of one tile of queries x 64 keys
+  CUtensorMap bias, grad_bias;         // all_gradients with a bias, dense: boxes of one tile of queries x 64 keys
+  BiasPanels panels;                   // the same of a ragged batch
   CUtensorMap score_gradients;         // dS^T of the planes of one launch, as key_gradients leaves it: boxes of 64 queries
   int bias_has_heads, bias_has_sequences, wants_grad_bias;
   portable::ScoreFeatures features;  // of dropout, soft cap and slopes
@@ -84,7 +86,7 @@ struct BackwardArguments {
   const WorkListHeader* list;  // ragged: the tiles, longest first; null: dense
   const WorkItem* items;
   int tiles;                // dense: of one sequence
-  int first_plane, planes;  // dense: the (sequence, head) pairs that this launch owns tiles of
+  int first_plane, planes;  // the (sequence, head) pairs, or, ragged, the heads that this launch owns tiles of
   int chunk_heads;          // heads that run together, so that what they share stays in L2
   int shrinking;            // see write_work
   int rising_heads;         // all_gradients: the first so many heads rise, see write_work
@@ -205,8 +207,8 @@ struct Work {
   int64_t statistics;         // index of the first walked row's statistics, first head of the group
 };
 
-__device__ __forceinline__ int work_count(const BackwardArguments& args, int heads) {
-  return args.list == nullptr ? args.planes * args.tiles : args.list->count * heads;
+__device__ __forceinline__ int work_count(const BackwardArguments& args) {
+  return args.planes * (args.list == nullptr ? args.tiles : args.list->count);
 }
 
 /// Writes item `index` to `work`. Chunks of heads one after the other; within a chunk the longest tiles of all its heads first.
@@ -216,7 +218,7 @@ __device__ __forceinline__ int work_count(const BackwardArguments& args, int hea
 template <bool of_keys, int owned_rows, int walked_rows>
 __device__ __forceinline__ void write_work(Work& work, const BackwardArguments& args, int heads, int index) {
   const bool dense = args.list == nullptr;
-  int all_heads = dense ? args.planes : heads, first_head = 0;
+  int all_heads = args.planes, first_head = 0;
   int tiles = dense ? args.tiles : args.list->count, first_tile = 0, chunk_heads = args.chunk_heads;
   bool rises = false;
   if constexpr (of_keys) {
@@ -242,11 +244,10 @@ __device__ __forceinline__ void write_work(Work& work, const BackwardArguments& 
   const int within = index - chunk * (tiles * chunk_heads);
   const int in_chunk = min(chunk_heads, all_heads - chunk * chunk_heads);
   int tile = first_tile + within / in_chunk;
-  int head = first_head + chunk * chunk_heads + within % in_chunk;
+  int head = args.first_plane + first_head + chunk * chunk_heads + within % in_chunk;
   int sequence;
   if (dense) {
     if (!of_keys || rises) tile = tiles - 1 - tile;  // causal: the last rows have most keys, the first keys most rows
-    head += args.first_plane;
     sequence = head / heads;
     head %= heads;
   } else {
@@ -326,7 +327,7 @@ __device__ __forceinline__ void schedule(WorkQueue& queue, const BackwardArgumen
     Work& work = queue.work[ring.slot];
     arch::wait(queue.issued[ring.slot], ring.parity ^ 1);
     arch::wait(queue.done[ring.slot], ring.parity ^ 1);
-    if (index >= work_count(args, heads)) {
+    if (index >= work_count(args)) {
       work.tile = -1;
       arch::arrive(queue.ready[ring.slot]);
       return;

@@ -34,8 +34,8 @@ void order_tiles(BackwardArguments& arguments, const CudaAttentionProblem& probl
   const bool keys = side == Side::keys;
   const int64_t rows = keys ? sizes.key_rows : sizes.query_rows, heads = keys ? sizes.heads / arguments.group : sizes.heads;
   arguments.tiles = static_cast<int>((rows + kernel.owned_rows - 1) / kernel.owned_rows);
-  if (arguments.planes == 0) arguments.planes = static_cast<int>(sizes.batch * heads);
-  const int64_t all_heads = sizes.ragged() ? heads : arguments.planes;
+  if (arguments.planes == 0) arguments.planes = static_cast<int>(sizes.ragged() ? heads : sizes.batch * heads);
+  const int64_t all_heads = arguments.planes;
   const bool equal = equal_costs(problem);
   int64_t chunk;
   if (keys && plan.one_pass) {

@@ -4,6 +4,7 @@
 // then, at head dims 64 and 128,
 //   all_gradients    dK, dV, and dQ as float32 sums in a fixed order: key tiles walk queries, 5 products
 //   round_query_gradients (and round_key_gradients, where the q heads of a kv head are divided among blocks)
+// (ragged, with a bias, for a few heads after the other: between a copy of the bias and a sum of its gradient, see ragged_bias.h)
 // or, at others, without sums between blocks,
 //   key_gradients    dK, dV: key tiles walk queries      4 products
 //   query_gradients  dQ: query tiles walk keys           3 products
@@ -30,6 +31,7 @@
 #include "deckle/kernels/cuda/attention/portable_features.h"
 #include "deckle/kernels/cuda/attention/portable_planes.h"
 #include "deckle/kernels/cuda/attention/problem.cuh"
+#include "deckle/kernels/cuda/attention/ragged_bias.h"
 
 namespace deckle::kernels::cuda::attention {
 namespace {
@@ -82,6 +84,7 @@ class Pass {
       common_.turns = memory<int>(plan_.turns);
     }
     if (has_features(problem_)) features();
+    if (plan_.panel_units > 0) copy_bias(common_.panels);
     row_statistics();
     launches_.push_back([this] {
       portable::mark_live_rows_without_keys(problem_, memory<float>(plan_.lse2), memory<float>(plan_.delta),
@@ -91,13 +94,18 @@ class Pass {
       gradients_by_scores();
       return;
     }
+    if (plan_.panel_units > 0) {
+      gradients_by_heads();
+      return;
+    }
     key_gradients(plan_.owner_of_keys());
     if (plan_.one_pass) {
-      round_query_gradients();
-      if (plan_.parts > 1) round_key_gradients();
+      round_gradients();
     } else {
       query_gradients();
     }
+    if (sizes_.ragged() && arguments_.grad_bias.data != nullptr)
+      sum_bias_gradient(common_.panels, {plan_.unit, sizes_.heads, true, true, nullptr});
     if (plan_.short_rows >= 0) short_gradients();
   }
 
@@ -115,7 +123,7 @@ class Pass {
     if (wants_slopes() && slope_bytes > 0)
       check(cudaMemsetAsync(memory<float>(plan_.slope_sums), 0, slope_bytes, stream_), kName);
     for (const auto& launch : launches_) launch();
-    if (sums_bias_gradient(arguments_)) portable::bias_gradient(arguments_, memory<void>(plan_.bias_statistics), stream_);
+    if (sums_bias()) portable::bias_gradient(arguments_, memory<void>(plan_.bias_statistics), stream_);
     if (wants_slopes())
       portable::add_parts(memory<float>(plan_.slope_sums), arguments_.grad_slopes, sizes_.heads, plan_.slope_parts, stream_);
     portable::sink_gradients(arguments_, memory<void>(plan_.sink_sums), stream_);
@@ -124,6 +132,9 @@ class Pass {
 
  private:
   enum class Start { after_predecessor, beside_predecessor };
+
+  // By the portable kernels' walk.
+  bool sums_bias() const { return !sizes_.ragged() && is_sum(sizes_, arguments_.grad_bias); }
 
   bool wants_slopes() const { return problem_.slopes != nullptr && arguments_.grad_slopes != nullptr; }
 
@@ -174,7 +185,7 @@ class Pass {
     const int64_t tiles = max_tiles(sizes_, side, kernel.owned_rows);
     if (rows == 0 || tiles * heads == 0) return;
     order_tiles(arguments, problem_, plan_, kernel, side);
-    const int64_t items = sizes_.ragged() ? tiles * heads : int64_t{arguments.tiles} * arguments.planes;
+    const int64_t items = (sizes_.ragged() ? tiles : int64_t{arguments.tiles}) * arguments.planes;
     add(kernel, dim3(static_cast<unsigned>(std::min<int64_t>(multiprocessors(), items))), start, arguments);
   }
 
@@ -189,20 +200,29 @@ class Pass {
     if (plan_.one_pass)
       common_.walks = tile_walks(problem_, Side::keys, plan_.owner_of_keys().owned_rows, plan_.unit, memory<void>(plan_.walks));
     if (problem_.bias.data == nullptr || sizes_.query_rows == 0 || sizes_.key_rows == 0) return;
+    if (sizes_.ragged()) {
+      common_.wants_grad_bias = arguments_.grad_bias.data != nullptr;
+      common_.panels = {.starts = memory<int64_t>(plan_.panel_starts),
+                        .bias = memory<uint16_t>(plan_.panel_bias),
+                        .gradients = common_.wants_grad_bias ? memory<uint16_t>(plan_.panel_gradients) : nullptr,
+                        .head_rows = plan_.panel_head_rows,
+                        .has_heads = problem_.bias.head_stride != 0};
+      return;
+    }
     const auto map_of = [&](const CudaAttentionPlane& plane) {
       return tile::make_tensor_map(plane_shape(sizes_, plane), plan_.kernels.all_gradients.walked_rows);
     };
     common_.bias = map_of(problem_.bias);
     common_.bias_has_heads = problem_.bias.head_stride != 0;
     common_.bias_has_sequences = problem_.bias.sequence_stride != 0;
-    common_.wants_grad_bias = arguments_.grad_bias.data != nullptr && !sums_bias_gradient(arguments_);
+    common_.wants_grad_bias = arguments_.grad_bias.data != nullptr && !sums_bias();
     if (common_.wants_grad_bias) common_.grad_bias = map_of(arguments_.grad_bias);
   }
 
   // Of tiles that no kernel visits, and of a bias that reaches beyond rows and keys. The gradient lies as bias_why_not wants it.
   void clear_bias_gradient() const {
     const CudaAttentionPlane& plane = arguments_.grad_bias;
-    if (plane.data == nullptr || sums_bias_gradient(arguments_)) return;
+    if (plane.data == nullptr || sizes_.ragged() || sums_bias()) return;
     const bool visited = equal_costs(problem_) && plane.rows == sizes_.query_rows && plane.columns == sizes_.key_rows;
     if (visited) return;
     portable::clear_plane(plane, plane.head_stride != 0 ? sizes_.heads : 1, plane.sequence_stride != 0 ? sizes_.batch : 1,
@@ -296,6 +316,36 @@ class Pass {
     }
   }
 
+  // Those of as many heads after the other as have room for their panels.
+  void gradients_by_heads() {
+    const BackwardKernel& kernel = plan_.owner_of_keys();
+    BackwardArguments args = key_arguments(kernel);
+    const int units = sizes_.kv_heads * plan_.parts;
+    int* next = memory<int>(0);
+    for (int first = 0; first < units; first += plan_.panel_units) {
+      const bool last = first + plan_.panel_units >= units;
+      args.first_plane = first;
+      args.planes = std::min(plan_.panel_units, units - first);
+      args.panels.first_head = first * args.group;
+      args.next = next++;
+      if (first > 0 && args.panels.has_heads) copy_bias(args.panels);
+      add_tiles(kernel, args, Side::keys, first == 0 ? Start::beside_predecessor : Start::after_predecessor);
+      if (last) round_gradients();
+      if (args.wants_grad_bias)
+        sum_bias_gradient(args.panels, {plan_.unit, args.planes * args.group, first == 0, last, memory<float>(plan_.panel_sums)});
+    }
+  }
+
+  void copy_bias(const BiasPanels& panels) {
+    const int units = sizes_.kv_heads * plan_.parts, of_unit = sizes_.heads / units;
+    const int heads = panels.has_heads ? std::min(plan_.panel_units * of_unit, sizes_.heads - panels.first_head) : 1;
+    launches_.push_back([this, panels, heads] { make_bias_panels(problem_, panels, plan_.unit, heads, stream_); });
+  }
+
+  void sum_bias_gradient(const BiasPanels& panels, const BiasSum& sum) {
+    launches_.push_back([this, panels, sum] { add_bias_gradient(arguments_, panels, sum, stream_); });
+  }
+
   void query_gradients() {
     const BackwardKernel& kernel = plan_.kernels.query_gradients;
     BackwardArguments args = common_;
@@ -310,6 +360,11 @@ class Pass {
   }
 
   // What all_gradients has summed up.
+  void round_gradients() {
+    round_query_gradients();
+    if (plan_.parts > 1) round_key_gradients();
+  }
+
   void round_query_gradients() {
     BackwardArguments args = common_;
     use_list(args, plan_.key_list);
@@ -358,20 +413,13 @@ class Pass {
   const AttentionBackward& arguments_;
   const CudaAttentionProblem& problem_ = arguments_.problem;
   const AttentionSizes& sizes_ = problem_.sizes;
-  const BackwardPlan plan_{problem_, sums_bias_gradient(arguments_)};
+  const BackwardPlan plan_{problem_, arguments_.grad_bias};
   const cudaStream_t stream_;
   BackwardArguments common_{};
   std::vector<std::function<void()>> launches_;
 };
 
 }  // namespace
-
-bool sums_bias_gradient(const AttentionBackward& arguments) {
-  const CudaAttentionPlane& gradient = arguments.grad_bias;
-  const AttentionSizes& sizes = arguments.problem.sizes;
-  return gradient.data != nullptr &&
-         ((gradient.sequence_stride == 0 && sizes.batch != 1) || (gradient.head_stride == 0 && sizes.heads != 1));
-}
 
 tile::TensorMapShape plane_shape(const AttentionSizes& sizes, const CudaAttentionPlane& plane) {
   return {plane.data,

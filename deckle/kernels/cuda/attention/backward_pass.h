@@ -8,9 +8,6 @@
 
 namespace deckle::kernels::cuda::attention {
 
-/// Whether the gradient of the bias is a sum over sequences or heads, which all_gradients does not make.
-bool sums_bias_gradient(const AttentionBackward& arguments);
-
 /// How the copy engine sees the bias of a dense batch, or its gradient: it ends with the rows and keys. What a plane has behind
 /// them is neither read, where NaN and infinity would reach the gradients of the last tile's, nor written.
 tile::TensorMapShape plane_shape(const AttentionSizes& sizes, const CudaAttentionPlane& plane);

@@ -7,6 +7,7 @@
 #include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/portable_features.h"
 #include "deckle/kernels/cuda/attention/portable_planes.h"
+#include "deckle/kernels/cuda/attention/ragged_bias.h"
 #include "deckle/kernels/cuda/attention/tile_walks.cuh"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 
@@ -37,6 +38,9 @@ int parts_of(int64_t tiles, int group) {
 
 // Of one of the two buffers of dS: two heads of 4k rows and keys are 64 MB.
 constexpr int64_t kMostScoreBytes = int64_t{128} << 20;
+
+// Of the panels of a bias and of its gradient, unless those of one kv head take more.
+constexpr int64_t kMostPanelBytes = int64_t{1} << 30;
 
 // How many (sequence, kv head) pairs have their dS in memory at once: as many as fit, but so that the blocks of each launch end
 // together. 0: none fits, or rows do not begin where tiles of dS do.
@@ -96,7 +100,12 @@ std::vector<BackwardInstance> instances_for(const CudaAttentionProblem& problem)
 
 }  // namespace
 
-BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem, bool sums_bias) {
+bool is_sum(const AttentionSizes& sizes, const CudaAttentionPlane& grad_bias) {
+  return grad_bias.data != nullptr && ((grad_bias.offsets == nullptr && grad_bias.sequence_stride == 0 && sizes.batch != 1) ||
+                                       (grad_bias.head_stride == 0 && sizes.heads != 1));
+}
+
+BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem, const CudaAttentionPlane& grad_bias) {
   const auto take = [](BackwardKernel& to, const BackwardKernel& from) {
     if (from.function != nullptr) to = from;
   };
@@ -131,11 +140,24 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem, bool sums_bias) 
       short_list_bytes = work_list_bytes(sizes, Side::queries, 2 * kShortRows);
     }
   }
+  if (one_pass) {
+    const int64_t tiles = max_tiles(sizes, Side::keys, kernels.all_gradients.owned_rows);
+    parts = parts_of(tiles * sizes.kv_heads, sizes.heads / sizes.kv_heads);
+  }
   if (kernels.score_product.function != nullptr && !one_pass && !scored) score_planes = planes_with_scores(sizes, mask);
   if (score_planes > 0) {
     const int64_t planes = int64_t{sizes.batch} * sizes.kv_heads;
     counters = static_cast<int>(2 * ((planes + score_planes - 1) / score_planes));
     score_bytes = 2 * score_rows(sizes) * score_columns(sizes) * score_planes * (sizes.heads / sizes.kv_heads);
+  }
+  if (one_pass && ragged && problem.bias.data != nullptr) {
+    const int64_t units = int64_t{sizes.kv_heads} * parts, heads = sizes.heads / units;
+    panel_head_rows = bias_layout(problem, unit).size(sizes);
+    const int64_t sets = (problem.bias.head_stride != 0) + (grad_bias.data != nullptr);
+    const int64_t unit_bytes = std::max<int64_t>(sets * heads * panel_head_rows * kPanelRowBytes, 1);
+    const int64_t most = std::clamp<int64_t>(kMostPanelBytes / unit_bytes, 1, units), launches = (units + most - 1) / most;
+    panel_units = static_cast<int>((units + launches - 1) / launches);
+    counters = std::max(counters, static_cast<int>(launches));
   }
   lists = (int64_t{sizeof(int)} * counters + 255) / 256 * 256;
   scores = lists + (problem.plan == nullptr ? lists_bytes() : 0);
@@ -147,21 +169,37 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem, bool sums_bias) 
   query_sums = key_sums = bytes = (turns + (one_pass ? 2 * kTurnStride * statistics / unit : 0) + 255) / 256 * 256;
   if (one_pass) {
     key_sums = bytes = query_sums + statistics * head_dim;
-    const int64_t tiles = max_tiles(sizes, Side::keys, kernels.all_gradients.owned_rows);
-    parts = parts_of(tiles * sizes.kv_heads, sizes.heads / sizes.kv_heads);
     if (parts > 1) {
       key_sums_rows = sizes.key_rows * (sizes.ragged() ? 1 : sizes.batch);
       bytes += 2 * int64_t{sizeof(float)} * sizes.kv_heads * parts * key_sums_rows * head_dim;
     }
   }
   bias_statistics = bytes;
-  if (sums_bias) bytes += (portable::bias_gradient_bytes(problem) + 255) / 256 * 256;
+  if (!ragged && is_sum(sizes, grad_bias)) bytes += (portable::bias_gradient_bytes(problem) + 255) / 256 * 256;
   sink_sums = bytes;
   bytes += (portable::sink_gradient_bytes(problem) + 255) / 256 * 256;
   if (one_pass && problem.slopes != nullptr)
     slope_parts = max_tiles(sizes, Side::keys, kernels.all_gradients.owned_rows) * kKeyWarps;
   slope_sums = bytes;
   bytes += int64_t{sizeof(float)} * sizes.heads * slope_parts;
+  if (panel_units > 0) take_panels(problem, grad_bias);
+}
+
+void BackwardPlan::take_panels(const CudaAttentionProblem& problem, const CudaAttentionPlane& grad_bias) {
+  const AttentionSizes& sizes = problem.sizes;
+  const int64_t units = int64_t{sizes.kv_heads} * parts, heads = sizes.heads / units * panel_units;
+  const int64_t head_bytes = panel_head_rows * kPanelRowBytes;
+  const auto take = [&](int64_t size) {
+    const int64_t at = (bytes + 255) / 256 * 256;
+    bytes = at + size;
+    return at;
+  };
+  panel_starts = take(int64_t{sizeof(int64_t)} * sizes.batch);
+  panel_bias = take((problem.bias.head_stride != 0 ? heads : 1) * head_bytes);
+  if (grad_bias.data == nullptr) return;
+  panel_gradients = take(heads * head_bytes);
+  if (grad_bias.head_stride == 0 && panel_units < units)
+    panel_sums = take(int64_t{sizeof(float)} * bias_sum_elements(sizes, grad_bias));
 }
 
 std::vector<WorkListRequest> BackwardPlan::requests(void* memory) const {

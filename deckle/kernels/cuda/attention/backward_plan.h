@@ -11,8 +11,8 @@
 namespace deckle::kernels::cuda::attention {
 
 struct BackwardPlan {
-  /// `sums_bias`: the gradient of the bias is made by a launch of its own (sums_bias_gradient), which takes memory.
-  explicit BackwardPlan(const CudaAttentionProblem& problem, bool sums_bias = false);
+  /// `grad_bias`: without data if it is not wanted.
+  explicit BackwardPlan(const CudaAttentionProblem& problem, const CudaAttentionPlane& grad_bias = {});
 
   /// Whether there are kernels for the element type and head dims; if not, nothing else here is set.
   bool served() const { return kernels.key_gradients.function != nullptr; }
@@ -37,6 +37,8 @@ struct BackwardPlan {
   int unit = 0;           // rows of a tile of statistics
   int short_rows = -1;    // ragged: sequences of at most so many query rows and keys are done whole; -1: none
   int score_planes = 0;   // (sequence, kv head) pairs whose dS lies in memory at once; 0: dS is computed for dQ again
+  int panel_units = 0;    // ragged, with a bias: kv heads, or parts of one, whose panels lie in memory at once; 0: no panels
+  int64_t panel_head_rows = 0;
   int64_t key_sums_rows = 0;
   int64_t slope_parts = 0;  // of the gradient of each head's slope, one a warp that owns keys; none without slopes
   // In bytes from the start of the lists.
@@ -45,7 +47,15 @@ struct BackwardPlan {
   // given; of dS there are two buffers of `score_bytes`.
   int counters = 2;
   int64_t lists = 0, scores = 0, score_bytes = 0, walks = 0, lse2 = 0, delta = 0, turns = 0, query_sums = 0, key_sums = 0,
-          bias_statistics = 0, sink_sums = 0, slope_sums = 0, bytes = 0;
+          bias_statistics = 0, sink_sums = 0, slope_sums = 0, panel_starts = 0, panel_bias = 0, panel_gradients = 0,
+          panel_sums = 0, bytes = 0;
+
+ private:
+  void take_panels(const CudaAttentionProblem& problem, const CudaAttentionPlane& grad_bias);
 };
+
+/// Whether the gradient of the bias is a sum over sequences or heads. That of a dense batch is then none that all_gradients
+/// makes.
+bool is_sum(const AttentionSizes& sizes, const CudaAttentionPlane& grad_bias);
 
 }  // namespace deckle::kernels::cuda::attention

@@ -5,7 +5,8 @@
 // scores: log2 P + lse2 is the score.
 //
 // A tile of the bias arrives in the buffer of dS: each warp reads, transposed, just what it overwrites with dS later. With
-// dS = P (dP - delta), the buffer then holds the gradient of the bias, too, and the copy engine stores it.
+// dS = P (dP - delta), the buffer then holds the gradient of the bias, too, and the copy engine stores it. Of a ragged batch both
+// lie in panels (ragged_bias.h).
 #pragma once
 
 #include "deckle/kernels/cuda/attention/backward_common.cuh"
@@ -236,12 +237,33 @@ __device__ __forceinline__ uint32_t transposed_address(const Tile& tile, int war
   return tile.address() + warpgroup * Tile::panel_bytes + query * tile::kPanelRowBytes + (((key / 8) ^ (query & 7)) << 4);
 }
 
+/// Where the part of panel `panel` of a work's tile of keys lies that the queries from `query` on see, in elements from that of
+/// its head on. Whatever the device says of offsets, it lies among them.
+template <class Shape>
+__device__ __forceinline__ int64_t panel_part(const BackwardArguments& args, const Work& work, int panel, int query) {
+  const SequencePair& s = work.sequence;
+  const int64_t row = panel_row(args.panels.starts[s.index], panel_rows(s.live_rows, Shape::M),
+                                work.tile * (Shape::N / kPanelKeys) + panel, query - s.live_first);
+  return kPanelKeys * min(row, args.panels.head_rows - Shape::M);
+}
+
 /// One thread: the bias of the work's keys and the queries of a slot.
 template <class Shape>
 __device__ __forceinline__ void load_bias(typename Shape::Shared& shared, const BackwardArguments& args, const Work& work,
                                           uint32_t slot, uint32_t parity) {
   arch::wait(shared.ds_empty[slot], parity ^ 1);
   arch::expect_bytes(shared.bias_full[slot], sizeof(shared.ds[0]));
+  if (const BiasPanels& panels = args.panels; panels.starts != nullptr) {
+    const int64_t head = panels.has_heads ? shared.query_head[slot] - panels.first_head : 0;
+#pragma unroll 1
+    for (int panel = 0; panel < Shape::N / kPanelKeys; ++panel) {
+      arch::load_bulk(
+          shared.ds[slot].address() + panel * shared.ds[0].panel_bytes,
+          panels.bias + head * panels.head_rows * kPanelKeys + panel_part<Shape>(args, work, panel, shared.first_query[slot]),
+          shared.ds[0].panel_bytes, shared.bias_full[slot]);
+    }
+    return;
+  }
   const int query = shared.first_query[slot], head = args.bias_has_heads ? shared.query_head[slot] : 0;
   const int sequence = args.bias_has_sequences ? work.sequence.index : 0;
 #pragma unroll

@@ -8,6 +8,7 @@
 #include "deckle/kernels/cuda/attention/forward_lists.h"
 #include "deckle/kernels/cuda/attention/instance.h"
 #include "deckle/kernels/cuda/attention/launch.h"
+#include "deckle/kernels/cuda/attention/ragged_bias.h"
 #include "deckle/kernels/cuda/attention/tile_walks.cuh"
 
 namespace deckle::kernels::cuda {
@@ -32,8 +33,8 @@ const ForwardInstance* dense_instance(const CudaAttentionProblem& problem) {
 }
 
 std::string scored_why_not(const CudaAttentionProblem& problem) {
-  if (problem.bias.data != nullptr && !attention::reads_wide(problem.bias))
-    return "the bias is ragged, broadcast over keys, or has rows that are no multiples of 16 bytes";
+  if (problem.bias.data != nullptr && !attention::reads_wide(problem.bias) && !attention::is_ragged(problem.bias))
+    return "the bias is broadcast over keys, or, ragged, over rows, or has rows that are no multiples of 16 bytes";
   if (std::string reason = attention::dropout_why_not(problem.dropout); !reason.empty()) return reason;
   if (const ForwardInstance* instance = attention::find_forward(problem, ForwardUse::scored); instance != nullptr)
     return attention::walks_why_not(problem, attention::Side::queries, instance->rows, instance->keys);
@@ -67,10 +68,10 @@ void launch_lists(const CudaAttentionProblem& problem, cudaStream_t stream) {
   }
 }
 
-// The walks of a ragged batch lie behind the room for its list, which a plan leaves to the counter.
+// The walks of a ragged batch, and the copy of its bias, lie behind the room for its list, which a plan leaves to the counter.
 void launch_scored(const CudaAttentionProblem& problem, cudaStream_t stream) {
   const ForwardInstance& instance = *attention::find_forward(problem, ForwardUse::scored);
-  instance.make_walks(problem, stream);
+  instance.prepare(problem, stream);
   return problem.sizes.ragged() ? launch_lists(problem, stream) : instance.launch(problem, stream);
 }
 

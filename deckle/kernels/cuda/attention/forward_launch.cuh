@@ -9,6 +9,7 @@
 #include "deckle/kernels/cuda/attention/forward.cuh"
 #include "deckle/kernels/cuda/attention/instance.h"
 #include "deckle/kernels/cuda/attention/launch.h"
+#include "deckle/kernels/cuda/attention/ragged_bias.h"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -52,7 +53,7 @@ struct ForwardWorkspace {
   int64_t arrivals, arrival_bytes, partial, bytes;
 };
 
-/// Without walks, which lie behind it.
+/// Without walks and the copy of a ragged bias, which lie behind it.
 template <class Config>
 int64_t plain_workspace_bytes(const CudaAttentionProblem& problem) {
   return problem.sizes.ragged() ? work_list_bytes(problem.sizes, Side::queries, Config::rows)
@@ -61,8 +62,9 @@ int64_t plain_workspace_bytes(const CudaAttentionProblem& problem) {
 
 template <class Config>
 int64_t forward_workspace_bytes(const CudaAttentionProblem& problem) {
-  return plain_workspace_bytes<Config>(problem) +
-         (Config::scored ? tile_walks_bytes(problem, Side::queries, Config::rows, Config::keys) : 0);
+  if constexpr (!Config::scored) return plain_workspace_bytes<Config>(problem);
+  return plain_workspace_bytes<Config>(problem) + tile_walks_bytes(problem, Side::queries, Config::rows, Config::keys) +
+         bias_rows_bytes(problem);
 }
 
 template <class Config>
@@ -72,8 +74,15 @@ TileWalks walks_of(const CudaAttentionProblem& problem) {
                     static_cast<char*>(problem.workspace) + plain_workspace_bytes<Config>(problem));
 }
 
+/// Where the copy of a ragged bias lies.
 template <class Config>
-void make_forward_walks(const CudaAttentionProblem& problem, cudaStream_t stream) {
+void* bias_memory(const CudaAttentionProblem& problem) {
+  return static_cast<char*>(problem.workspace) + forward_workspace_bytes<Config>(problem) - bias_rows_bytes(problem);
+}
+
+template <class Config>
+void prepare_forward(const CudaAttentionProblem& problem, cudaStream_t stream) {
+  if (is_ragged(problem.bias)) make_bias_rows(problem, bias_memory<Config>(problem), stream);
   make_tile_walks(problem, Side::queries, walks_of<Config>(problem), stream);
 }
 
@@ -94,6 +103,7 @@ ForwardArguments forward_arguments(const CudaAttentionProblem& problem) {
   args.split.parts = 1;
   if constexpr (Config::scored) {
     args.scores.features = portable::score_features(problem);
+    if (is_ragged(problem.bias)) args.scores.features.bias = bias_rows(problem, bias_memory<Config>(problem));
     args.scores.change =
         problem.soft_cap != 0 || problem.slopes != nullptr || problem.bias.data != nullptr || problem.table != nullptr;
     args.scores.wide_bias = problem.bias.data != nullptr;
@@ -161,7 +171,7 @@ ForwardInstance forward_instance(AttentionElement element, ForwardUse use) {
           launch_forward<Config>,
           forward_workspace_bytes<Config>,
           prepare_forward_list<Config>,
-          make_forward_walks<Config>};
+          prepare_forward<Config>};
 }
 
 }  // namespace deckle::kernels::cuda::attention

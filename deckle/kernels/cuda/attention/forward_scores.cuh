@@ -5,6 +5,7 @@
 #include "deckle/kernels/cuda/arch/mma.cuh"
 #include "deckle/kernels/cuda/attention/forward_work.cuh"
 #include "deckle/kernels/cuda/attention/portable_scores.cuh"
+#include "deckle/kernels/cuda/attention/ragged_bias.h"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -107,7 +108,7 @@ class ForwardScores {
     if (j < 0) return;
     // Four lanes copy 32 columns of a row.
     const int lane = threadIdx.x % 32, queries = item_.queries - row_, keys = item_.keys - j * N - 8 * (lane % 4);
-    const int64_t eight_rows = 8 * args_.scores.features.bias.row_stride;
+    const int64_t eight_rows = 8 * bias_row_stride();
     const uint16_t* from = (kHolds ? wide_ : wide()) + j * N;
     __syncwarp();  // all have read the tile before
 #pragma unroll
@@ -233,11 +234,16 @@ class ForwardScores {
       for (int i = 0; i < 4; ++i) body(8 * block + 2 * i, arch::unpack<Config::element>(w[i]));
     }
   }
-  /// This lane's first 8 columns of its first row of the bias.
+  /// This lane's first 8 columns of its first row of the bias; a ragged one is the copy that ragged_bias.h tells of.
   __device__ __forceinline__ const uint16_t* wide() const {
     const CudaAttentionPlane& bias = args_.scores.features.bias;
-    return static_cast<const uint16_t*>(bias.data) + item_.sequence * bias.sequence_stride + item_.head * bias.head_stride +
-           row_ * bias.row_stride + 8 * static_cast<int>(threadIdx.x % 4);
+    const int64_t of_sequence = bias.offsets != nullptr ? bias.offsets[item_.sequence] : item_.sequence * bias.sequence_stride;
+    return static_cast<const uint16_t*>(bias.data) + of_sequence + item_.head * bias.head_stride + row_ * bias_row_stride() +
+           8 * static_cast<int>(threadIdx.x % 4);
+  }
+  __device__ __forceinline__ int64_t bias_row_stride() const {
+    const CudaAttentionPlane& bias = args_.scores.features.bias;
+    return bias.offsets != nullptr ? row_elements(item_.keys) : bias.row_stride;
   }
   /// How much further accumulator i's query is from its key than that of accumulator 0.
   __device__ static constexpr float further(int i) {

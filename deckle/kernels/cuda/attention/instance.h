@@ -30,8 +30,9 @@ struct ForwardInstance {
   int64_t (*workspace_bytes)(const CudaAttentionProblem&);
   /// Everything that may be refused of a launch over a list, done before anything is queued; the result launches.
   std::function<void(const WorkList&, ListStart, cudaStream_t)> (*prepare_list)(const CudaAttentionProblem&);
-  /// Of masks of ranges and of bytes, in the workspace; before either launch. Of scored instances.
-  void (*make_walks)(const CudaAttentionProblem&, cudaStream_t);
+  /// What lies in the workspace before either launch: walks of masks of ranges and of bytes, the copy of a ragged bias. Of scored
+  /// instances.
+  void (*prepare)(const CudaAttentionProblem&, cudaStream_t);
 };
 
 }  // namespace deckle::kernels::cuda::attention

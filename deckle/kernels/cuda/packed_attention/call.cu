@@ -118,6 +118,7 @@ CudaAttentionPlane Call::plane_of(const View& view, const int64_t* offsets) {
   plane.offsets = offsets;
   if (offsets != nullptr) {
     plane.sequence_stride = plane.row_stride = plane.column_stride = 1;
+    plane.elements = view.numel();
     return plane;
   }
   const auto stride = [&](int dim) { return view.sizes[dim] == 1 ? int64_t{0} : view.strides[dim]; };
