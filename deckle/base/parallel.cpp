@@ -2,6 +2,7 @@
 
 #include <omp.h>
 #include <pthread.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <exception>
@@ -13,8 +14,23 @@ namespace deckle {
 namespace {
 
 std::atomic<int> thread_count{0};  // 0: not decided yet
-std::atomic<bool> forked{false};   // an OpenMP pool does not survive fork: the child runs serially
 thread_local bool inside = false;
+
+// An OpenMP pool does not survive a fork, whoever started it: the child of a process with more than one thread runs serially.
+std::atomic<bool> forked{false};
+std::atomic<bool> had_threads{false};
+
+void before_fork() {
+  struct stat tasks;  // the folder has a link for each thread, beside its own two
+  had_threads.store(stat("/proc/self/task", &tasks) != 0 || tasks.st_nlink != 3);
+}
+
+void in_child() {
+  if (had_threads.load()) forked.store(true);
+}
+
+// When the library is loaded: code that never calls it may start the pool, and a child be the first to call it.
+[[maybe_unused]] const int registered = pthread_atfork(before_fork, nullptr, in_child);
 
 struct InsideGuard {
   bool before = inside;
@@ -29,14 +45,12 @@ int num_threads() {
   if (count == 0) {
     count = std::max(1, omp_get_max_threads());
     thread_count.store(count, std::memory_order_relaxed);
-    pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
   }
   return count;
 }
 
 void set_num_threads(int count) {
   call_as("set_num_threads", [&] { check(count >= 1, "{} threads (expected 1 or more)", count); });
-  num_threads();  // registers the fork handler
   thread_count.store(count, std::memory_order_relaxed);
 }
 

@@ -6,6 +6,7 @@
 
 #include "deckle/base/aligned_block.h"
 #include "deckle/base/check.h"
+#include "deckle/base/thread_lists.h"
 
 namespace deckle {
 namespace detail {
@@ -57,21 +58,20 @@ using detail::ScratchArena;
 
 // All arenas. The threads of an OpenMP pool are never joined, so theirs live as long as the process: the list keeps them
 // reachable.
-std::mutex arenas_mutex;
 ScratchArena* arenas = nullptr;
 
 struct Owner {
   ScratchArena* const arena = new ScratchArena;
 
   Owner() {
-    const std::lock_guard lock(arenas_mutex);
+    const std::lock_guard lock(thread_lists_mutex());
     arena->next = arenas;
     if (arenas != nullptr) arenas->previous = arena;
     arenas = arena;
   }
   ~Owner() {
     {
-      const std::lock_guard lock(arenas_mutex);
+      const std::lock_guard lock(thread_lists_mutex());
       (arena->previous != nullptr ? arena->previous->next : arenas) = arena->next;
       if (arena->next != nullptr) arena->next->previous = arena->previous;
     }

@@ -32,6 +32,7 @@
 #include "deckle/base/cpu_cap.h"
 #include "deckle/base/error.h"
 #include "deckle/base/scratch.h"
+#include "deckle/base/thread_lists.h"
 #include "deckle/kernels/cpu/matmul/blocked_signals.h"
 #include "deckle/kernels/cpu/matmul/single_thread.h"
 
@@ -175,20 +176,16 @@ struct ThreadState {
 class OwnState {
  public:
   OwnState() {
-    const std::lock_guard lock(mutex());
+    const std::lock_guard lock(thread_lists_mutex());
     all().insert(state_.get());
   }
   ~OwnState() {
-    const std::lock_guard lock(mutex());
+    const std::lock_guard lock(thread_lists_mutex());
     all().erase(state_.get());
   }
   ThreadState* operator->() const { return state_.get(); }
 
  private:
-  static std::mutex& mutex() {
-    static std::mutex mutex;
-    return mutex;
-  }
   static std::set<ThreadState*>& all() {
     static auto& all = *new std::set<ThreadState*>();
     return all;
