@@ -1,4 +1,4 @@
-// exp for softmax, in registers: 2^x by a polynomial on [-1/2, 1/2] and an addition to the exponent bits.
+// exp for softmax, in registers: 2^x by a polynomial on [-1/2, 1/2], times a power of two made of bits.
 // Relative error of the polynomial: float32 4e-9 (total about 1 ULP), float64 8e-18. Its constant term is exactly 1: exp(0) = 1.
 
 #if defined(DECKLE_ATTENTION_EXP_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -53,11 +53,13 @@ HWY_INLINE V exp2_flushed(D d, V x) {
   constexpr bool kSingle = sizeof(T) == 4;
   constexpr int kMantissaBits = kSingle ? 23 : 52;
   // Adding 1.5 * 2^mantissa rounds x to an integer and leaves it in the low bits: no conversion, and additions overlap with the
-  // FMAs.
-  const V magic = hn::Set(d, kSingle ? static_cast<T>(0x1.8p23) : static_cast<T>(0x1.8p52));
+  // FMAs. With the bias of exponents added as well these bits are the exponent of a power of two.
+  const V magic = hn::Set(d, kSingle ? static_cast<T>(0x1.8p23 + 127) : static_cast<T>(0x1.8p52 + 1023));
   const V shifted = hn::Add(x, magic);
-  const V power = exp2_polynomial(d, hn::Sub(x, hn::Sub(shifted, magic)));
-  const V scaled = hn::BitCast(d, hn::Add(hn::BitCast(di, power), hn::ShiftLeft<kMantissaBits>(hn::BitCast(di, shifted))));
+  const V fraction = exp2_polynomial(d, hn::Sub(x, hn::Sub(shifted, magic)));
+  // Multiplied, not added to the bits of the fraction, which takes as long: of a NaN with low bits, such as a GPU's 0x7fffffff,
+  // the sum would be a number.
+  const V scaled = hn::Mul(fraction, hn::BitCast(d, hn::ShiftLeft<kMantissaBits>(hn::BitCast(di, shifted))));
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, kSingle ? static_cast<T>(-126) : static_cast<T>(-1022))), scaled);
 }
 

@@ -59,7 +59,7 @@ HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, con
     }
     sum = hn::MulAdd(factor, hn::LoadU(d, state.sum + lane), sum);
     // Earlier keys contribute nothing to the moment, by the definition of r.
-    const auto moved = hn::IfThenElseZero(hn::Gt(sum, hn::Zero(d)), hn::Div(moment, sum));
+    const auto moved = hn::IfThenElseZero(not_equal(sum, hn::Zero(d)), hn::Div(moment, sum));
     const auto now = hn::Add(r, moved);
     for (int64_t j = 0; j < at.keys; ++j) {
       const auto e = hn::LoadU(d, scores + j * kBlock<T> + lane);

@@ -48,7 +48,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <random>
@@ -107,7 +109,13 @@ std::vector<T> arguments(double low, double high, std::mt19937_64& random) {
     x.push_back(special);
     x.push_back(-special);
   }
-  x.push_back(std::numeric_limits<T>::quiet_NaN());
+  // NaN with the least and with all bits below the one that makes it quiet: shifts of bits must not make a number of it.
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  const T nan = std::numeric_limits<T>::quiet_NaN();
+  for (const Bits low : {Bits{0}, Bits{1}, (std::bit_cast<Bits>(nan) & -std::bit_cast<Bits>(nan)) - 1}) {
+    x.push_back(std::bit_cast<T>(std::bit_cast<Bits>(nan) | low));
+    x.push_back(-x.back());
+  }
   while (x.size() % 64 != 0) x.push_back(T(1));
   return x;
 }
