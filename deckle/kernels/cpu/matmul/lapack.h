@@ -1,6 +1,7 @@
 #pragma once
 
 #include "deckle/kernels/args/view.h"
+#include "deckle/kernels/cpu/matmul/openblas.h"
 #include "deckle/kernels/cpu/matmul/single_thread.h"
 #include "deckle/kernels/cpu/simd/convert.h"
 
@@ -27,6 +28,7 @@ inline void write(const double* from, int64_t count, const View& view, int64_t a
 /// A row-major matrix, which is overwritten, times x = `sides`, columns one after another. The pivot, from 1 on, that is 0; else
 /// 0.
 inline int solve(int n, int columns, double* matrix, int* pivots, double* sides) {
+  matmul::prepare_openblas();
   int info = 0;
   dgetrf_(&n, &n, matrix, &n, pivots, &info);
   if (info != 0) return info;
@@ -36,6 +38,7 @@ inline int solve(int n, int columns, double* matrix, int* pivots, double* sides)
 
 /// The lower triangle of a row-major matrix becomes its factor. The order of the first minor that is not positive; else 0.
 inline int cholesky(int n, double* matrix) {
+  matmul::prepare_openblas();
   int info = 0;
   dpotrf_("U", &n, matrix, &n, &info, 1);
   return info;

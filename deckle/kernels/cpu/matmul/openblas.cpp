@@ -1,0 +1,58 @@
+// The kernels that OpenBLAS selects, once a process.
+
+#include "deckle/kernels/cpu/matmul/openblas.h"
+
+#include <cblas.h>
+
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "deckle/base/cpu_cap.h"
+
+// OpenBLAS selects its kernels when it is loaded. These two exported functions make it select again; a build for a single core
+// type lacks both.
+extern "C" {
+__attribute__((weak)) void gotoblas_dynamic_init();
+__attribute__((weak)) void gotoblas_dynamic_quit();
+}
+
+namespace deckle::kernels::cpu::matmul {
+namespace {
+
+constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
+
+// The core whose kernels to use in place of OpenBLAS's own choice, or nullptr to leave that: DECKLE_CPU's where it is set; and a
+// processor newer than the library is to it the oldest one (Emerald Rapids to 0.3.21: a fifth of the speed in float64).
+const char* wanted_core() {
+  const char* cap = std::getenv("DECKLE_CPU");
+  const bool capped = cap != nullptr && *cap != '\0';
+  const bool unknown = std::getenv(kCoreType) == nullptr && std::string_view(openblas_get_corename()) == "Prescott";
+  if (!capped && !unknown) return nullptr;
+  return cpu_isa() == CpuIsa::sse2 ? "Prescott" : cpu_isa() == CpuIsa::avx2 ? "Haswell" : "SkylakeX";
+}
+
+void select_kernels() {
+  const char* core = wanted_core();
+  if (core == nullptr || gotoblas_dynamic_init == nullptr || gotoblas_dynamic_quit == nullptr) return;
+  const char* before = std::getenv(kCoreType);
+  const std::optional<std::string> kept = before ? std::optional<std::string>(before) : std::nullopt;
+  setenv(kCoreType, core, 1);
+  gotoblas_dynamic_quit();
+  gotoblas_dynamic_init();
+  if (kept)
+    setenv(kCoreType, kept->c_str(), 1);
+  else
+    unsetenv(kCoreType);
+}
+
+}  // namespace
+
+void prepare_openblas() {
+  static std::once_flag selected;
+  std::call_once(selected, select_kernels);
+}
+
+}  // namespace deckle::kernels::cpu::matmul
