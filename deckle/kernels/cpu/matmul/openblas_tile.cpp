@@ -5,6 +5,7 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "deckle/kernels/cpu/matmul/openblas.h"
 #include "deckle/kernels/cpu/matmul/single_thread.h"
@@ -14,6 +15,17 @@ namespace {
 
 template <typename T, typename Gemm>
 void multiply_by(Gemm gemm, const TileProduct& tile) {
+  if (tile.m > 1 && tile.c_leading > std::numeric_limits<blasint>::max()) {  // operands have been packed where theirs is
+    for (int64_t row = 0; row < tile.m; ++row) {
+      TileProduct one = tile;
+      one.m = 1;
+      one.a.data = static_cast<const T*>(tile.a.data) + row * (tile.a.transposed ? 1 : tile.a.leading);
+      one.c = static_cast<T*>(tile.c) + row * tile.c_leading;
+      one.c_leading = tile.n;
+      multiply_by<T>(gemm, one);
+    }
+    return;
+  }
   auto* c = static_cast<T*>(tile.c);
   if (tile.bias != nullptr && !tile.accumulate) {
     const auto* bias = static_cast<const T*>(tile.bias);

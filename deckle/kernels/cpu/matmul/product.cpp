@@ -14,6 +14,7 @@
 #include "deckle/kernels/cpu/matmul/product.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "deckle/base/parallel.h"
@@ -89,8 +90,10 @@ struct Arithmetic {
   }
 };
 
+// In place where it has the layout of BLAS, whose strides are 32 bits wide.
 Operand operand(const Matrix& matrix, const Arithmetic& arithmetic, Scratch& scratch) {
-  if (matrix.dtype == arithmetic.operands) {
+  constexpr int64_t kMostStride = std::numeric_limits<int32_t>::max();
+  if (matrix.dtype == arithmetic.operands && std::max(matrix.row_stride, matrix.col_stride) <= kMostStride) {
     if (matrix.col_stride == 1 && (matrix.row_stride >= matrix.cols || matrix.rows == 1)) {
       return {matrix.data, std::max(matrix.row_stride, matrix.cols), false};
     }

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
+#include <vector>
 
 #include "deckle/base/cpu_cap.h"
 #include "deckle/base/parallel.h"
@@ -349,6 +352,65 @@ TEST_P(EveryDType, ConcurrentCallersDoNotDisturbEachOther) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(wrong, 0);
+}
+
+/// Room for numbers of which few are touched; the system gives memory to those alone.
+template <typename T>
+struct Sparse {
+  size_t bytes;
+  T* data;
+
+  explicit Sparse(int64_t count)
+      : bytes(static_cast<size_t>(count) * sizeof(T)),
+        data(static_cast<T*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {}
+  ~Sparse() {
+    if (there()) munmap(data, bytes);
+  }
+  Sparse(const Sparse&) = delete;
+  bool there() const { return data != MAP_FAILED; }
+};
+
+// OpenBLAS takes strides of 32 bits; float32 of one shape goes to oneDNN, many shapes together to OpenBLAS.
+TEST(Product, StridesMayExceed32Bits) {
+  constexpr int64_t kRows = 8, kDepth = 64, kCols = 128, kStride = (int64_t{1} << 31) + 8;
+  for (const DType dtype : {DType::float64, DType::float32}) {
+    visit_floating(dtype, [&]<typename T>(TypeTag<T>) {
+      if constexpr (sizeof(T) > 2) {
+        for (const bool transposed : {false, true}) {
+          const Sparse<T> a((transposed ? kDepth : kRows) * kStride), c(kRows * kStride);
+          if (!a.there() || !c.there()) GTEST_SKIP() << "the system gives no address space";
+          std::vector<T> b(kDepth * kCols, T(1));
+          const int64_t row = transposed ? 1 : kStride, col = transposed ? kStride : 1;
+          for (int64_t i = 0; i < kRows; ++i) {
+            for (int64_t k = 0; k < kDepth; ++k) a.data[i * row + k * col] = T(i + 1);
+          }
+          kernels::cpu::matmul::Product product;
+          product.a = {a.data, dtype, kRows, kDepth, row, col};
+          product.b = {b.data(), dtype, kDepth, kCols, kCols, 1};
+          const auto expect_products = [&](int64_t leading) {
+            for (int64_t i = 0; i < kRows; ++i) {
+              for (int64_t j = 0; j < kCols; ++j) ASSERT_EQ(c.data[i * leading + j], T(kDepth * (i + 1))) << i << " " << j;
+            }
+          };
+          for (const int64_t leading : {kCols, kStride}) {
+            product.c = c.data;
+            product.c_leading = leading;
+            multiply(product);
+            expect_products(leading);
+            std::fill_n(c.data, kCols, T(0));
+            kernels::cpu::matmul::Product narrow = product;  // of another shape
+            std::vector<T> rest(kRows);
+            narrow.b = {b.data(), dtype, kDepth, 1, kCols, 1};
+            narrow.c = rest.data(), narrow.c_leading = 1;
+            const kernels::cpu::matmul::Product both[] = {product, narrow};
+            multiply_each(both);
+            expect_products(leading);
+            for (int64_t i = 0; i < kRows; ++i) ASSERT_EQ(rest[static_cast<size_t>(i)], T(kDepth * (i + 1)));
+          }
+        }
+      }
+    });
+  }
 }
 
 // OpenBLAS takes a processor newer than itself for the oldest.
