@@ -1,7 +1,8 @@
 // The sum of the products of two vectors' elements, floating ones of one dtype.     Reads both once (8 bytes, 2 FLOPs)
 //
-// Products are rounded to T and summed as reduce/sum.cpp sums elements, by pieces that are combined in order. Instances: float
-// (float32 and, widened in registers or through a buffer, the halves), double.
+// Products are rounded to T and summed as reduce/sum.cpp sums elements, by pieces that are combined in order; a piece that leaves
+// float is added again in double, products and all.
+// Instances: float (float32 and, widened in registers or through a buffer, the halves), double.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/dot.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -10,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
@@ -38,7 +40,11 @@ namespace {
 template <typename T, typename S = T>
 double products(int64_t n, const S* x, const S* y) {
   const hn::ScalableTag<T> d;
-  return sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Mul(part.load(x + i), part.load(y + i)); });
+  const double sum = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Mul(part.load(x + i), part.load(y + i)); });
+  if (sizeof(T) == 8 || std::isfinite(sum)) return sum;
+  CompensatedSum wide;
+  for (int64_t i = 0; i < n; ++i) wide.add(static_cast<double>(x[i]) * static_cast<double>(y[i]));
+  return wide.total();
 }
 
 }  // namespace

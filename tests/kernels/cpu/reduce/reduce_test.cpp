@@ -468,6 +468,29 @@ TEST_P(EveryTarget, SumsOfProductsEqualLoops) {
   }
 }
 
+TEST_P(EveryTarget, SumsOfProductsThatLeaveFloatOnTheWayComeBack) {
+  for (const DType dtype : {DType::float32, DType::bfloat16}) {
+    for (const int64_t n : {7, 256, 200'003}) {
+      const Buffer x = testing::poisoned({n}, dtype), y = testing::poisoned({n}, dtype), result = testing::poisoned({}, dtype);
+      const auto put = [&](const Buffer& of, int64_t i, double value) { testing::store(of.view.data, dtype, i, value); };
+      const auto product = [&] {
+        sum_of_products(kContext, x.view, y.view, result.view);
+        return testing::values(result.view)[0];
+      };
+      for (int64_t i = 0; i < n; ++i) put(x, i, 0), put(y, i, 1);
+      const double bound = 1.2e39 * 11 * 0x1p-23;  // roundings of what cancels
+      put(x, 0, 3e38), put(x, n / 4, 3e38), put(x, n / 2, -3e38), put(x, n - 1, -3e38);
+      EXPECT_NEAR(product(), 0, bound) << n;
+      for (int64_t i = 0; i < n; ++i) put(y, i, 16);  // as do products
+      EXPECT_NEAR(product(), 0, 16 * bound) << n;
+      put(x, n / 2, 3e38);
+      EXPECT_EQ(product(), INFINITY) << n;
+      put(y, n / 2, 0), put(x, n / 2, INFINITY);
+      EXPECT_TRUE(std::isnan(product())) << n;
+    }
+  }
+}
+
 TEST_P(EveryTarget, ANanOfHalvesWinsWhereverItStands) {
   for (const int64_t at : {0, 17, 63, 64, 99}) {
     const Buffer x = testing::random_normal({100}, DType::bfloat16), result = testing::poisoned({1}, DType::bfloat16);
