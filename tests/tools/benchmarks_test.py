@@ -10,13 +10,16 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from attention_cpu.needed import judge, key
 from dense_ops.summary import calls_of_turn, summary
 from harness import report
+from harness.contender import Contender
 
 RESULT = {"machine": "A machine, 2 cores", "commit": "0123456789", "date": "2026-01-02 03:04 UTC", "command": "run",
           "others": 0.01, "prompts": [1, 5], "length": 256,
@@ -450,6 +453,62 @@ class Kept(Folder):
         subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.7: pass"], check=True)
         after = report.Processors()
         self.assertGreater(after.own - before.own, 0.5)
+
+
+class Contenders(unittest.TestCase):
+    """Processes that answer with their environment, and spin meanwhile."""
+    PROGRAM = ("import json, os, sys, threading\n"
+               "threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()\n"
+               "for line in sys.stdin: print(json.dumps(dict(os.environ)), flush=True)\n")
+
+    def contender(self, **settings):
+        contender = Contender("one", [sys.executable, "-c", self.PROGRAM], 3, settings)
+        self.addCleanup(contender.process.stdout.close)
+        self.addCleanup(contender.close)
+        return contender
+
+    def state(self, contender):
+        """Its state, and processor seconds."""
+        words = pathlib.Path(f"/proc/{contender.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return words[0], sum(map(int, words[11:13])) / os.sysconf("SC_CLK_TCK")
+
+    def wait_until_stopped(self, contender):
+        end = time.monotonic() + 10
+        while self.state(contender)[0] != "T" and time.monotonic() < end:
+            time.sleep(0.01)
+        return self.state(contender)[0] == "T"
+
+    def test_one_that_waits_stands_still(self):
+        first, second = self.contender(), self.contender()
+        self.assertTrue(self.wait_until_stopped(first) and self.wait_until_stopped(second))
+        first.ask("")
+        second.ask("")
+        self.assertTrue(self.wait_until_stopped(first))
+        before = self.state(first)[1]
+        time.sleep(0.3)
+        self.assertEqual(self.state(first)[1], before)
+        first.ask("")
+        first.ask("")
+        self.assertTrue(self.wait_until_stopped(second))
+        self.assertNotEqual(self.state(first)[0], "T")  # it is still its turn
+
+    def test_no_settings_of_libraries_pass(self):
+        slow = dict.fromkeys(("OPENBLAS_CORETYPE", "MKL_ENABLE_INSTRUCTIONS", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA",
+                              "ATEN_CPU_CAPABILITY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"), "1")
+        with unittest.mock.patch.dict(os.environ, {**slow, "OMP_NUM_THREADS": "1", "DECKLE_CPU": "avx2", "OMP_DYNAMIC": "true"}):
+            seen = self.contender(DECKLE_CPU="sse2").ask("")
+        self.assertEqual(slow.keys() & seen.keys(), set())
+        self.assertEqual((seen["OMP_NUM_THREADS"], seen["OMP_DYNAMIC"], seen["DECKLE_CPU"]), ("3", "true", "sse2"))
+
+    def test_it_ends_with_who_started_it(self):
+        code = ("import os, sys; from harness.contender import Contender\n"
+                f"print(Contender('one', [sys.executable, '-c', {self.PROGRAM!r}], 1).process.pid, flush=True); os._exit(1)\n")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "benchmarks")})
+        path, end = pathlib.Path(f"/proc/{int(done.stdout)}/stat"), time.monotonic() + 10
+        while path.exists() and path.read_text().rpartition(")")[2].split()[0] != "Z" and time.monotonic() < end:
+            time.sleep(0.01)
+        self.assertTrue(not path.exists() or path.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
 if __name__ == "__main__":
