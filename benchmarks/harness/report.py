@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 FORTUNES = "/usr/share/games/fortunes"  # Debian's package of that name, of the section [demo] of tools/packages.txt
+OF_BENCHMARKS = ("DECKLE_BENCH_", "DECKLE_PEER_VENV")  # settings of theirs alone
 OTHERS_ALLOWED = 0.05  # share of the processors that other processes may use while something is measured
 
 
@@ -122,15 +124,28 @@ def check_out(commit, folder):
     subprocess.run(["tar", "x", "-C", folder], input=archive, check=True)
 
 
-def facts(command):
-    """What stands beside every figure; from here to write() the machine should be this run's alone."""
+def settings():
+    """Of the environment what changes what is measured, as words before a command: settings of the library and of OpenMP."""
+    return [f"{key}={shlex.quote(value)}" for key, value in sorted(os.environ.items())
+            if key.startswith(("DECKLE_", "OMP_")) and not key.startswith(OF_BENCHMARKS)]
+
+
+def facts(command, name=None):
+    """What stands beside every figure; from here to write() the machine should be this run's alone. `name`: of the result, where
+    it is not that of the benchmark. One of an instruction set that is forced is called after it, and takes no other's place."""
     global start
     start = Processors()
+    name = name or pathlib.PurePath(command.split(" ")[0]).parent.name
+    forced = os.environ.get("DECKLE_CPU")
+    if forced and not name.endswith(f"_{forced}") and not os.environ.get("DECKLE_BENCH_DISCARD"):
+        sys.exit(f"DECKLE_CPU is {forced}, and {name} is the result of what the library chooses: --name {name}_{forced}, where "
+                 "the benchmark has that option, keeps this one beside it, DECKLE_BENCH_DISCARD=1 among temporary files")
     return {
         "machine": machine(),
         "commit": commit(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        "command": re.sub(r"(?<=\s)/\S*/", "", command),  # files by their names: folders are the machine's
+        # Files by their names: folders are the machine's.
+        "command": re.sub(r"(?<=[\s=])/\S*/", "", " ".join([*settings(), command])),
     }
 
 

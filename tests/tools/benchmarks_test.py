@@ -16,6 +16,7 @@ import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
+os.environ.pop("DECKLE_CPU", None)  # results of a forced instruction set are refused
 from attention_cpu.needed import judge, key
 from dense_ops.summary import calls_of_turn, summary
 from harness import report
@@ -431,6 +432,31 @@ class Kept(Folder):
                             ("AMD EPYC (family 26, model 2), 2 cores, avx512-bf16, 24 GiB", "amd_26_2_2_cores"),
                             ("NVIDIA H200, driver 580; " + intel + "32 cores, avx512-bf16, 252 GiB", "nvidia_h200")):
             self.assertEqual(report.place(line), place)
+
+    def facts(self, *arguments, **environment):
+        code = "import json, sys; from harness import report; print(json.dumps(report.facts(*sys.argv[1:])))"
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("DECKLE_", "OMP_"))}
+        return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True,
+                              env={**kept, "PYTHONPATH": str(ROOT / "benchmarks"), **environment})
+
+    def command(self, *arguments, **environment):
+        return json.loads(self.facts(*arguments, **environment).stdout)["command"]
+
+    def test_settings_stand_before_the_command(self):
+        self.assertEqual(self.command("benchmarks/demo/run --build /opt/build"), "benchmarks/demo/run --build build")
+        self.assertEqual(self.command("benchmarks/demo/run", OMP_WAIT_POLICY="passive", OMP_NUM_THREADS="2", DECKLE_FORCE="a b",
+                                      DECKLE_CUBLASLT="/opt/lib/x.so", DECKLE_BENCH_COMMIT="0123456",
+                                      DECKLE_PEER_VENV="/tmp/venv"),
+                         "DECKLE_CUBLASLT=x.so DECKLE_FORCE='a b' OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive benchmarks/demo/run")
+
+    def test_what_is_forced_takes_no_place_of_what_is_chosen(self):
+        run = "benchmarks/attention_cpu/run"
+        for arguments in ([run], [run + " --turns 2", "attention_cpu"], [run, "attention_cpu_avx512"]):
+            refused = self.facts(*arguments, DECKLE_CPU="avx2")
+            self.assertEqual(refused.returncode, 1)
+            self.assertRegex(refused.stderr, r"^DECKLE_CPU is avx2, and attention_cpu\w* is the result of what the library")
+        self.assertEqual(self.command(run, "attention_cpu_avx2", DECKLE_CPU="avx2"), f"DECKLE_CPU=avx2 {run}")
+        self.assertEqual(self.command(run, DECKLE_CPU="avx2", DECKLE_BENCH_DISCARD="1"), f"DECKLE_CPU=avx2 {run}")
 
     def test_a_benchmark_of_a_gpu_says_how_busy_the_processors_were(self):
         done = self.measure("while True: pass", own=False, allowed="1", DECKLE_BENCH_COMMIT="0123456")
