@@ -3,6 +3,8 @@
 from harness import svg
 from parts.text import picture, rows_of, table
 
+PADDED = "pytorch padded"  # has one turn of one step; results that do not say how many turns each had are older
+
 
 def language_model(results):
     r = results.read("language_model")
@@ -11,17 +13,26 @@ def language_model(results):
              "pytorch best": "PyTorch, buckets that waste least", "pytorch bucketed": "PyTorch, bucketed by length",
              "pytorch padded": "PyTorch, padded", "pytorch best bf16": "PyTorch, buckets that waste least, bf16 autocast"}
     memory = ["MiB"] if all("MiB" in s for s in r["speed"]) else []
-    rows = [(names.get(s["contender"], s["contender"]), f"{s['tokens/s']:,.0f}", f"{ours / s['tokens/s']:.2f}",
-             f"{s['slowest']:,.0f} to {s['fastest']:,.0f}", *(f"{s[key]:,}" for key in memory)) for s in r["speed"]]
+    once = [s for s in r["speed"] if s.get("turns", 1 if s["contender"] == PADDED else 2) == 1]
+
+    def row(s):
+        """Of one turn no range, and of a ratio no more digits than it can have."""
+        ratio = ours / s["tokens/s"]
+        return (names.get(s["contender"], s["contender"]), f"{s['tokens/s']:,.0f}",
+                *((f"{ratio:.2g}", "–") if s in once else (f"{ratio:.2f}", f"{s['slowest']:,.0f} to {s['fastest']:,.0f}")),
+                *(f"{s[key]:,}" for key in memory))
+    rows = [row(s) for s in r["speed"]]
+    single = "".join(f" {names[PADDED]}, takes one step, of the first of them alone, with none before it to warm up."
+                     for s in once if s["contender"] == PADDED)
     half = f", of bf16's after them from float32's {r['parity']['bf16_last']:.1e}" if "bf16_last" in r["parity"] else ""
     if "bf16_held_out" in r["parity"]:
         half += f", on {r['parity']['held_out_tokens']:,} tokens held out {r['parity']['bf16_held_out']:.1e}"
     text = (f"A decoder of {model['depth']} layers of width {model['width']}, float32 unless named, {r['threads']} threads, "
-            f"PyTorch {r['torch']}; the same {model['batches']} ragged batches. Largest relative difference of the losses in the "
-            f"first 20 steps: {r['parity']['largest_first_20']:.1e}{half}.\n\n"
+            f"PyTorch {r['torch']}; the same {model['batches']} ragged batches.{single} Largest relative difference of the "
+            f"losses in the first 20 steps: {r['parity']['largest_first_20']:.1e}{half}.\n\n"
             + table(["training", "tokens/s", "Deckle is x times as fast", "range",
                      *("MiB beyond model and batches" for _ in memory)], rows))
-    groups = [(names.get(s["contender"], s["contender"]).replace("PyTorch, ", ""),
+    groups = [(names.get(s["contender"], s["contender"]).replace("PyTorch, ", "") + (", one step" if s in once else ""),
                [(s["tokens/s"], svg.OURS if s["contender"].startswith("deckle") else svg.PEER)]) for s in r["speed"]]
     groups[0] = ("nothing padded", groups[0][1])
     plot = svg.chart("Training a language model on ragged text", "tokens/s", [("", groups, None)],

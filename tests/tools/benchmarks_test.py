@@ -161,6 +161,25 @@ class Figures(Folder):
         self.assertIn("float32 80 % (80 % at worst), its peak 6 %, bfloat16 80 % (80 % at worst), its peak 6 %", text)
         self.assertEqual(self.figures("--check")[0], 0)
 
+    def test_one_turn_has_no_range(self):
+        def speed(contender, rate, low, high, **turns):
+            return {"contender": contender, "tokens/s": rate, "slowest": low, "fastest": high, **turns}
+        older = [speed("deckle", 15874.2, 15845, 15903), speed("pytorch padded", 199.3, 199.3, 199.3)]
+        newer = [speed("deckle", 15874.2, 15845, 15903, turns=2, steps=4),
+                 speed("pytorch padded", 199.3, 190, 210, turns=3, steps=4)]
+        once = [newer[0], {**older[1], "turns": 1, "steps": 1}]
+        result = {**RESULT, "threads": 2, "torch": "2", "model": {"depth": 4, "width": 256, "batches": 8},
+                  "parity": {"largest_first_20": 1e-7}}
+        self.write("docs/performance.md", PAGE + PAGE.replace("sampling", "language_model"))
+        for measured, row, single in ((older, "| 199 | 80 | – |", True), (once, "| 199 | 80 | – |", True),
+                                      (newer, "| 199 | 79.65 | 190 to 210 |", False)):
+            self.write("benchmarks/results/language_model.json", json.dumps({**result, "speed": measured}))
+            self.assertEqual(self.figures()[0], 0)
+            text = (self.root / "docs/performance.md").read_text()
+            self.assertIn(f"| PyTorch, padded {row}", text)
+            self.assertIn("| 15,874 | 1.00 | 15,845 to 15,903 |", text)
+            self.assertEqual("PyTorch, padded, takes one step, of the first of them alone" in text, single)
+
     def test_limits_and_code_are_no_figures(self):
         self.figures()
         self.write("docs/attention.md", "# Attention\nAt most 3 s, up to 64 MiB; `7 % i`.\n".replace("At most", "It is at most"))
