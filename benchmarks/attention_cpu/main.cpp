@@ -1,11 +1,10 @@
 // Rates of CPU attention through the public API, results allocated by each call.
 //   attention_cpu_benchmark [--cpu-time] [--turn SECONDS]     answers lines on standard input with one line of JSON each:
-//     peak DTYPE [REPEATS]                                    GF/s of the unit that products of the dtype run on, the best of 12
+//     peak DTYPE SECONDS                                      GF/s, for so long, of the unit that products of the dtype run on
 //     rate DTYPE HEADS DIM CAUSAL WHAT LENGTHS                GF/s of one turn; LENGTHS: COUNT*LENGTH, or ragged:MEAN
-//     bandwidth BYTES                                         bytes read a second of memory of that size, by a loop that only
-//     reads decode DTYPE KV_HEADS LENGTHS                           one step of decoding: tokens and bytes of keys and values a
-//     second,
-//                                                             and how many bytes they are
+//     bandwidth BYTES                                         GB/s of memory of that size, by a loop that only reads
+//     decode DTYPE KV_HEADS LENGTHS                           one step of decoding: tokens and GB/s of keys and values, and
+//                                                             their bytes
 //   attention_cpu_benchmark --lengths MEAN                    the lengths of the ragged batch of that mean
 //   attention_cpu_benchmark --errors FOLDER                   out, dq, dk, dv of the inputs that errors.py wrote there
 // WHAT: forward, backward, jvp, second (the double backward), each also as NAME_dropout and NAME_bias where it has these.
@@ -14,6 +13,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
@@ -36,7 +36,7 @@
 #include "deckle/base/parallel.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/functional/transforms.h"
-#include "deckle/kernels/cpu/simd/peaks.h"
+#include "deckle/kernels/cpu/simd/peak_rate.h"
 #include "deckle/ops/generated/factory.h"
 
 namespace {
@@ -85,7 +85,7 @@ std::vector<int64_t> parse_lengths(const std::string& text) {
   return std::vector<int64_t>(std::stoull(text.substr(0, star)), std::stoll(text.substr(star + 1)));
 }
 
-/// The largest value is 1.7, the variance about 1.
+/// The largest value is 1.7, the variance about 1; pytorch_contender.py draws its operands and cotangents alike.
 Tensor random_tensor(std::vector<int64_t> sizes, DType dtype, uint32_t seed) {
   Tensor x = empty(sizes, dtype);
   std::minstd_rand generator(seed);
@@ -193,7 +193,8 @@ std::string decode(DType dtype, int64_t kv_heads, const std::vector<int64_t>& le
                      static_cast<double>(sequences) / time, bytes / time / 1e9, bytes);
 }
 
-/// GB/s of all threads that read memory of a size, of one turn: each thread its own part, what caches hold of it from them.
+/// GB/s of all threads that read memory of a size, of one turn. A thread has the same part in every call, what its own caches
+/// hold of it from them; parallel_for gives a part to whoever comes first.
 double bandwidth(int64_t bytes) {
   constexpr int64_t kLine = 64, kLinesOfWord = kLine / 8;
   static Tensor memory;  // turns on one size follow each other
@@ -202,33 +203,26 @@ double bandwidth(int64_t bytes) {
   const kernels::cpu::simd::ReadLoop read = kernels::cpu::simd::read_loop();
   check(read != nullptr, "no loop that reads is written for this processor");
   const char* const begin_of = static_cast<const char*>(memory.raw_data());
-  const int64_t parts = num_threads();
   const double time = seconds([&] {
-    parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-      const int64_t first = lines * begin / parts, last = lines * end / parts;
+#pragma omp parallel num_threads(num_threads())
+    {
+      const int64_t part = omp_get_thread_num(), parts = omp_get_num_threads();
+      const int64_t first = lines * part / parts, last = lines * (part + 1) / parts;
       read(begin_of + first * kLine, last - first);
-    });
+    }
   });
   return static_cast<double>(lines * kLine) / time / 1e9;
 }
 
-/// GF/s of all threads on the unit that products of the dtype run on.
-double peak(DType dtype, int repeats) {
+/// GF/s of all threads, for so long, on the unit that products of the dtype run on.
+double peak(DType dtype, double seconds) {
   using namespace kernels::cpu::simd;
   const Bf16Arithmetic products = dtype == DType::bfloat16 ? bf16_arithmetic() : Bf16Arithmetic::widened;
   const PeakLoop loop = products == Bf16Arithmetic::tiles      ? tiles_peak_loop()
                         : products == Bf16Arithmetic::pair_dot ? pair_dot_peak_loop()
                                                                : float32_peak_loop();
-  if (loop.run == nullptr) return 0;
-  constexpr double kFlops = 2e9;  // of a thread and a run
-  const auto steps = static_cast<int64_t>(kFlops / loop.flops);
-  double best = 0;
-  for (int repeat = 0; repeat < repeats; ++repeat) {
-    const double start = now();
-    parallel_for(num_threads(), 1, [&](int64_t, int64_t) { loop.run(steps); });
-    best = std::max(best, loop.flops * static_cast<double>(steps) * num_threads() / (now() - start) / 1e9);
-  }
-  return dtype == DType::float64 ? best / 2 : best;
+  const double rate = peak_rate(loop, seconds, now) / 1e9;
+  return dtype == DType::float64 ? rate / 2 : rate;
 }
 
 std::string answer(const std::string& line) {
@@ -240,9 +234,9 @@ std::string answer(const std::string& line) {
   bool causal = false;
   words >> request >> dtype;
   if (request == "peak") {
-    int repeats = 0;
-    if (!(words >> repeats)) repeats = 12;
-    return fmt::format("{{\"gflops\": {:.1f}}}", peak(parse_dtype(dtype), repeats));
+    double seconds = 0;
+    check(static_cast<bool>(words >> seconds), "cannot read '{}'", line);
+    return fmt::format("{{\"gflops\": {:.1f}}}", peak(parse_dtype(dtype), seconds));
   }
   if (request == "bandwidth") return fmt::format("{{\"gigabytes_per_second\": {:.2f}}}", bandwidth(std::stoll(dtype)));
   if (request == "decode") {

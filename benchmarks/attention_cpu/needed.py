@@ -1,10 +1,12 @@
 """What must hold of the figures of one run, and where it holds least."""
 
 import math
+import statistics
 
 MEANS = (40, 300, 1200)  # of the lengths of ragged batches
 TOKENS = (16384, 65536)  # whose memory is compared
 MANY_CORES = 16
+AGREE = 0.9  # of the larger: peaks before and after a turn that are further apart say nothing of the turn between them
 
 
 def geometric_mean(values):
@@ -13,6 +15,13 @@ def geometric_mean(values):
 
 def key(figure):
     return figure["setting"], figure["dtype"], figure["D"], figure["causal"], figure["what"]
+
+
+def share(rates, peaks):
+    """The median over the turns of their rate over the peak around them, (before, after); None unless most turns have one."""
+    shares = [2 * rate / sum(around) for rate, around in zip(rates, peaks)
+              if min(around) > 0 and min(around) >= AGREE * max(around)]
+    return statistics.median(shares) if 2 * len(shares) > len(rates) else None
 
 
 class Verdicts:
@@ -53,8 +62,8 @@ def judge(ours, peers, ragged, errors, memory, decoding, threads):
     long = [f for f in ours if f["setting"] in ("S=512", "S=2048", "S=8192")]
     for what, needed in (("forward", 0.65), ("backward", 0.60)):
         verdicts.at_least(f"float32 {what}, share of peak, S >= 512", needed,
-                          ((f["gflops"] / f["peak"], where(f)) for f in long if f["what"] == what and f["dtype"] == "float32"
-                           and not f["causal"]))
+                          ((f["share"], where(f)) for f in long if f["what"] == what and f["dtype"] == "float32"
+                           and not f["causal"] and f["share"] is not None))
     for settings, needed in ((("S=512",), 0.70), (("S=2048", "S=8192"), 0.85)):
         verdicts.at_least(f"causal over full at equal FLOPs, {' '.join(settings)}", needed,
                           relative((f for f in long if f["causal"] and f["setting"] in settings

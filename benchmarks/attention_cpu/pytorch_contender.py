@@ -20,12 +20,22 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from harness.serve import serve
 
 HEADS, DIM, BUCKETS = 8, 64, 8
+LARGEST = 1.7  # of operands and cotangents, which are uniform, as main.cpp draws them: the variance is about 1
+
+
+def drawn(*sizes):
+    return torch.empty(*sizes).uniform_(-LARGEST, LARGEST)
+
+
+def cotangent_of(out):
+    """As drawn, of the layout of a result: nested ones have no uniform_."""
+    return ((2 * torch.rand_like(out) - 1) * LARGEST).detach()
 
 
 def padded_batch(lengths, causal, dtype):
     """A call on one padded batch, and its operands. Padding at the end needs no mask where attention is causal."""
     longest = max(lengths)
-    operands = [torch.randn(len(lengths), longest, HEADS, DIM, dtype=dtype, requires_grad=True).transpose(1, 2) for _ in range(3)]
+    operands = [drawn(len(lengths), longest, HEADS, DIM).to(dtype).requires_grad_().transpose(1, 2) for _ in range(3)]
     keep = None if causal else (torch.arange(longest)[None, :] < torch.tensor(lengths)[:, None])[:, None, None, :]
     return (lambda: scaled_dot_product_attention(*operands, attn_mask=keep, is_causal=causal)), operands
 
@@ -33,7 +43,7 @@ def padded_batch(lengths, causal, dtype):
 def nested_batch(lengths, causal, dtype):
     operands = []
     for _ in range(3):
-        parts = [torch.randn(n, HEADS, DIM, dtype=dtype) for n in lengths]
+        parts = [drawn(n, HEADS, DIM).to(dtype) for n in lengths]
         operands.append(torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True).transpose(1, 2))
     return (lambda: scaled_dot_product_attention(*operands, is_causal=causal)), operands
 
@@ -45,7 +55,7 @@ def bucketed_batches(lengths, causal, dtype):
 
 
 def dense_batch(batch, length, heads, dim, causal, dtype):
-    operands = [torch.randn(batch, length, heads, dim).to(dtype).transpose(1, 2).detach().requires_grad_() for _ in range(3)]
+    operands = [drawn(batch, length, heads, dim).to(dtype).transpose(1, 2).detach().requires_grad_() for _ in range(3)]
     return (lambda: scaled_dot_product_attention(*operands, is_causal=causal)), operands
 
 
@@ -76,7 +86,7 @@ class Peer:
             with torch.no_grad():
                 return {"gflops": flops / self.seconds(lambda: [call() for call, _ in self.calls])}
         outs = [(call(), operands) for call, operands in self.calls]
-        gradients = [torch.ones_like(out) for out, _ in outs]
+        gradients = [cotangent_of(out) for out, _ in outs]
         elapsed = self.seconds(lambda: [torch.autograd.grad(out, operands, g, retain_graph=True)
                                         for (out, operands), g in zip(outs, gradients)])
         return {"gflops": 2.5 * flops / elapsed}

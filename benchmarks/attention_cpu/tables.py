@@ -1,13 +1,12 @@
-"""Tables of more results than one: each arithmetic that DECKLE_CPU can force, one core beside all of a host; decoding, float16.
+"""Tables of rates: each arithmetic that DECKLE_CPU can force, one core beside all of a host, decoding, float16.
 
 Each gives the words above a table, its columns and its rows.
 """
 
-from attention_cpu.needed import geometric_mean, key
+import statistics
 
-# What DECKLE_CPU forces, strongest first, by the result that holds it; the first is not forced.
-BY_ISA = {"attention_cpu": "–", "attention_cpu_avx512_bf16": "avx512_bf16", "attention_cpu_avx512": "avx512",
-          "attention_cpu_avx2": "avx2"}
+from attention_cpu.by_isa import CHOSEN, PEER
+from attention_cpu.needed import AGREE, geometric_mean, key
 
 
 def label(figure):
@@ -15,44 +14,79 @@ def label(figure):
     return f"{figure['dtype']} {figure['what']}, D = {figure['D']}, {figure['setting']}, {mask}"
 
 
+def of_peak(figure):
+    """The share of the peak, where the run measured that on both sides of most turns and found it the same."""
+    return f"{100 * figure['share']:.0f} %" if figure.get("share") else "–"
+
+
+EARLIER = ("An earlier method: there are no shares of the peak, which was not measured on both sides of each turn; the side that "
+           "waited was not stopped; PyTorch's operands and cotangents were distributed unlike ours.")
+
+
+def about_shares(figures):
+    """What a page says of them, and of results from before they had `share`."""
+    if any("share" in f for f in figures):
+        return ("Shares are of the peak of the unit used, measured before and after each turn; there is none (–) where the two "
+                f"differ by more than {100 * (1 - AGREE):.0f} % in half of the turns.")
+    return EARLIER
+
+
+def shown(columns, rows):
+    """Without the columns that say nothing of any row."""
+    kept = [i for i in range(len(columns)) if any(row[i] != "–" for row in rows)]
+    return [columns[i] for i in kept], [tuple(row[i] for i in kept) for row in rows]
+
+
 def rates(figure):
     peer = figure["pytorch"]
-    return (f"{figure['gflops']:.0f}", f"{100 * figure['gflops'] / figure['peak']:.0f} %",
+    return (f"{figure['gflops']:.0f}", of_peak(figure),
             *((f"{peer:.0f}", f"{figure['gflops'] / peer:.2f}") if peer else ("–", "–")))
 
 
-def by_isa(results):
-    """Of every figure that all of the results hold, by their names in BY_ISA, one row for each."""
-    found = {BY_ISA[name]: {key(f): f for f in result["figures"]} for name, result in results.items()}
+def by_isa(result):
+    """Of one run in which a process for each set took turns with one that chooses and with PyTorch."""
+    sides = list(result["figures"][0]["rates"])
+    forced = [side for side in sides if side not in (CHOSEN, PEER)]
     rows, over = [], {}
-    for f in found["–"].values():
-        if all(key(f) in figures for figures in found.values()):
-            for isa, figures in found.items():
-                rows.append((label(f) if isa == "–" else "", isa, *rates(figures[key(f)])))
-                over.setdefault((f["dtype"], isa), []).append(figures[key(f)]["gflops"] / f["gflops"])
-    means = "; ".join(f"{dtype} under {isa} {geometric_mean(values):.2f}"
-                      for (dtype, isa), values in over.items() if isa != "–")
-    return ("What `DECKLE_CPU` forces, beside what the table of processors takes (–): GF/s, their share of the peak of the unit "
-            "that the products run on, and PyTorch's in the same run, where nothing is forced. Geometric mean over the rate that "
-            f"is not forced: {means}.", ["figure", "DECKLE_CPU", "GF/s", "of peak", "PyTorch", "ratio"], rows)
+    for f in result["figures"]:
+        rows.append((label(f), *(f"{statistics.median(f['rates'][side]):.0f}" for side in sides)))
+        for side in forced:
+            ratios = [rate / chosen for rate, chosen in zip(f["rates"][side], f["rates"][CHOSEN])]
+            over.setdefault(f["dtype"], {}).setdefault(side, []).append(statistics.median(ratios))
+    means = "; ".join(f"{dtype}: " + ", ".join(f"{side} {geometric_mean(found):.2f} ({min(found):.2f} to {max(found):.2f})"
+                                               for side, found in by_side.items()) for dtype, by_side in over.items())
+    turns = max(len(f["rates"][CHOSEN]) for f in result["figures"])
+    return ("GF/s under each instruction set that `DECKLE_CPU` can force here, beside what the library chooses and PyTorch, all "
+            f"of one run, in turns: medians of {turns}. Over what is chosen, of the same turns, in the geometric mean over the "
+            f"figures (least to most): {means}. What a set that is chosen anyway differs from 1 is the machine's.",
+            ["figure", *({CHOSEN: "chosen", PEER: "PyTorch"}.get(side, side) for side in sides)], rows)
 
 
 def efficiency(one, many):
     """Of every figure of both: the rates, that of many cores over as many times that of one, and the same of the peaks, which
     fall as well where cores share a clock or a unit."""
     cores, alone = many["threads"], {key(f): f for f in one["figures"]}
-    found = [(f, alone[key(f)], f["gflops"] / (cores * alone[key(f)]["gflops"]), f["peak"] / (cores * alone[key(f)]["peak"]))
+
+    def of_peaks(f, before):
+        return f["peak"] / (cores * before["peak"]) if f.get("share") and before.get("share") else None
+    found = [(f, alone[key(f)], f["gflops"] / (cores * alone[key(f)]["gflops"]), of_peaks(f, alone[key(f)]))
              for f in many["figures"] if key(f) in alone]
     by_dtype = {}
     for f, _, share, of_peak in found:
         by_dtype.setdefault(f["dtype"], []).append((share, of_peak))
-    means = ", ".join(f"{dtype} {100 * geometric_mean([s for s, _ in shares]):.0f} % ({100 * min(shares)[0]:.0f} % at worst), "
-                      f"its peak {100 * geometric_mean([p for _, p in shares]):.0f} %" for dtype, shares in by_dtype.items())
-    return (f"GF/s of one core and of {cores} of the same host, and the rate of {cores} over {cores} times that of one; beside "
-            f"it the same of the peak, measured in the same turns. In the geometric mean {means}.",
-            ["figure", "1 core", f"{cores} cores", "efficiency", "the peak's"],
-            [(label(f), f"{before['gflops']:.0f}", f"{f['gflops']:.0f}", f"{100 * share:.0f} %", f"{100 * of_peak:.0f} %")
-             for f, before, share, of_peak in found])
+
+    def mean_of_peaks(shares):
+        known = [of_peak for _, of_peak in shares if of_peak]
+        return f", its peak {100 * geometric_mean(known):.0f} %" if known else ""
+    means = ", ".join(f"{dtype} {100 * geometric_mean([s for s, _ in shares]):.0f} % ({100 * min(s for s, _ in shares):.0f} % at "
+                      f"worst){mean_of_peaks(shares)}" for dtype, shares in by_dtype.items())
+    beside = ("; beside it the same of the peak, measured before and after the same turns"
+              if any(of_peak for *_, of_peak in found) else "")
+    return (f"GF/s of one core and of {cores} of the same host, and the rate of {cores} over {cores} times that of one{beside}. "
+            f"In the geometric mean {means}.",
+            *shown(["figure", "1 core", f"{cores} cores", "efficiency", "the peak's"],
+                   [(label(f), f"{before['gflops']:.0f}", f"{f['gflops']:.0f}", f"{100 * share:.0f} %",
+                     f"{100 * of_peak:.0f} %" if of_peak else "–") for f, before, share, of_peak in found]))
 
 
 def decoding(result):
@@ -66,5 +100,5 @@ def decoding(result):
 
 
 def float16(result):
-    return ("float16, whose products are float32's after widening: GF/s, their share of float32's peak, and PyTorch's.",
-            ["figure", "GF/s", "of peak", "PyTorch", "ratio"], [(label(f), *rates(f)) for f in result["figures"]])
+    return ("float16, whose products are float32's after widening: GF/s, and PyTorch's. " + about_shares(result["figures"]),
+            *shown(["figure", "GF/s", "of peak", "PyTorch", "ratio"], [(label(f), *rates(f)) for f in result["figures"]]))

@@ -64,15 +64,19 @@ def texts(path):
     return path
 
 
+def flags():
+    """What /proc/cpuinfo says that the processor has."""
+    return re.search(r"^flags\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text(), re.M).group(1).split()
+
+
 def machine():
     """One line: CPU, cores (those that this run is pinned to, of all), the widest instruction set, AMX, memory."""
     text = pathlib.Path("/proc/cpuinfo").read_text()
     model = re.search(r"model name\s*: (.*)", text).group(1).strip()
     family = re.search(r"cpu family\s*: (\d+)", text).group(1)
     number = re.search(r"^model\s*: (\d+)", text, re.M).group(1)
-    flags = re.search(r"^flags\s*: (.*)", text, re.M).group(1).split()
     isa = next((name for flag, name in (("avx512_bf16", "avx512-bf16"), ("avx512f", "avx512"), ("avx2", "avx2"))
-                if flag in flags), "sse2") + (", AMX" if "amx_bf16" in flags else "")
+                if flag in flags()), "sse2") + (", AMX" if "amx_bf16" in flags() else "")
     own, all_cores = len(os.sched_getaffinity(0)), os.cpu_count()
     cores = f"{all_cores}" if own == all_cores else f"{own} of {all_cores}"
     memory = int(re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text()).group(1)) / 2**20

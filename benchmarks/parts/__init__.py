@@ -1,18 +1,16 @@
 """The parts of pages by name: each a function of Results to (text, {plot: SVG})."""
 
-from attention_cpu import tables as attention_tables
 from parts import attention_cpu, attention_cuda, gpu, language_model, ops, records
 
 PARTS = {name: part for module in (attention_cpu, attention_cuda, gpu, language_model, ops, records)
          for name, part in module.PARTS.items()}
 # The result of a part that is not called as it.
 RESULTS = {"attention_cpu_shares": "attention_cpu", "attention_cpu_efficiency": "attention_cpu",
-           "dense_ops_products": "dense_ops",
-           "attention_cpu_by_isa": list(attention_tables.BY_ISA)[-1]}
+           "dense_ops_products": "dense_ops"}
 # Parts of results of several machines, or of what few of them have: they need not stand on a page.
 WHERE_SENSIBLE = ("attention_cpu_efficiency", "dense_ops_products")
 # What writes a result that is not called as its benchmark.
-COMMANDS = {"attention_cpu_avx2": "DECKLE_CPU=X benchmarks/attention_cpu/run --only S=2048 --name attention_cpu_X",
+COMMANDS = {"attention_cpu_by_isa": "benchmarks/attention_cpu/run --by-isa",
             "attention_cpu_efficiency": "taskset -c 0 benchmarks/attention_cpu/run --threads 1 --only S=2048",
             "attention_cpu_float16": "benchmarks/attention_cpu/run --dtypes float16 --name attention_cpu_float16",
             "attention_cpu_decoding": "benchmarks/attention_cpu/run --only decode --name attention_cpu_decoding",

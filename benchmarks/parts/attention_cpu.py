@@ -1,6 +1,7 @@
 """Attention on CPUs."""
 
 import re
+import statistics
 
 from attention_cpu import tables as attention_tables
 from harness import svg
@@ -19,39 +20,35 @@ def attention_cpu(results):
     measured = [dtype for dtype in ("float32", "bfloat16", "float16") if any(f["dtype"] == dtype for f in r["figures"])]
     for dtype in measured:
         for what in ("forward", "backward"):
-            groups, peak = [], 0
+            groups, peaks = [], []
             for f in r["figures"]:
                 wanted = f["dtype"] == dtype and f["what"] == what and f["D"] == 64 and not f["setting"].startswith("one ")
                 peer = f["pytorch"] or ragged.get((f["setting"], dtype, f["D"], f["causal"], what))
                 if not wanted or not peer:
                     continue
                 mask = "causal" if f["causal"] else "full"
-                rows.append((dtype, what, f["setting"], mask, f"{f['gflops']:.0f}", f"{100 * f['gflops'] / f['peak']:.0f} %",
+                rows.append((dtype, what, f["setting"], mask, f"{f['gflops']:.0f}", attention_tables.of_peak(f),
                              f"{peer:.0f}", f"{f['gflops'] / peer:.2f}"))
                 if not f["causal"]:
                     groups.append((f["setting"], [(f["gflops"], svg.OURS), (peer, svg.PEER)]))
-                    peak = f["peak"]
-            panels += [(f"{what}, {dtype}", groups, (peak, "peak measured in this run"))] if groups else []
+                    peaks += [f["peak"]] if f.get("share") else []
+            limit = (statistics.median(peaks), "peak measured in this run") if peaks else None
+            panels += [(f"{what}, {dtype}", groups, limit)] if groups else []
     ratios = {dtype: [f["gflops"] / f["pytorch"] for f in r["figures"] if f["pytorch"] and f["dtype"] == dtype]
               for dtype in measured}
     means = ", ".join(f"{dtype} {mean(values):.2f}" for dtype, values in ratios.items())
     missed = [n for n in r["needed"] if n[""] == "MISSED"]
-    text = ("Head dim 64; GF/s by useful products (causal: half), and their share of the peak that the same run measured. Ragged "
-            f"batches: PyTorch's best of nested, padded and bucketed. Geometric mean of all ratios to PyTorch: {means}.\n\n"
-            + table(["dtype", "pass", "batch", "mask", "GF/s", "of peak", "PyTorch", "ratio"], rows))
+    text = (f"Head dim 64; GF/s by useful products (causal: half). {attention_tables.about_shares(r['figures'])} Ragged batches: "
+            f"PyTorch's best of nested, padded and bucketed. Geometric mean of all ratios to PyTorch: {means}.\n\n"
+            + table(*attention_tables.shown(["dtype", "pass", "batch", "mask", "GF/s", "of peak", "PyTorch", "ratio"], rows)))
     if any("read" in d for d in r["decoding"]):
         text += "\n" + with_words(*attention_tables.decoding(r))
     if missed:
         text += "\nMissed: " + "; ".join(f"{n['needed']}: {n['worst']} of {n['at least']} ({n['where']})" for n in missed) + ".\n"
     plot = svg.chart("Attention on the CPU, head dim 64, full mask", "GF/s", panels,
-                     [("Deckle", svg.OURS), ("PyTorch", svg.PEER), ("limit", svg.LIMIT)], results.line("attention_cpu"))
+                     [("Deckle", svg.OURS), ("PyTorch", svg.PEER), *[("limit", svg.LIMIT)][:any(limit for *_, limit in panels)]],
+                     results.line("attention_cpu"))
     return text + "\n" + picture("attention_cpu", "Rates of attention, Deckle, PyTorch and the peak"), {"attention_cpu": plot}
-
-
-def by_isa(results):
-    """Every arithmetic that can be forced beside the default, of one machine."""
-    found = {name: result for name in attention_tables.BY_ISA for result in [results.read(name)] if result is not None}
-    return with_words(*attention_tables.by_isa(found)) + "".join("\n" + results.source(name) for name in list(found)[:-1]), {}
 
 
 def efficiency(results):
@@ -68,16 +65,16 @@ def shares(results):
     r = results.read("attention_cpu")
     cells = {(f["D"], f["setting"], f["dtype"], f["what"]): f for f in r["figures"] if f["pytorch"] and not f["causal"]}
     passes = [(dtype, what) for dtype in ("float32", "bfloat16") for what in ("forward", "backward")]
-    rows = []
+    rows, of_peak, shared = [], attention_tables.of_peak, any(f.get("share") for f in cells.values())
     for dim, setting in dict.fromkeys(key[:2] for key in cells):
         found = [cells.get((dim, setting, dtype, what)) for dtype, what in passes]
-        rows.append((f"D = {dim}, {setting}", *(f"{100 * f['gflops'] / f['peak']:.0f} %, {f['gflops'] / f['pytorch']:.2f}" if f
+        rows.append((f"D = {dim}, {setting}", *(", ".join([of_peak(f)] * shared + [f"{f['gflops'] / f['pytorch']:.2f}"]) if f
                                                 else "–" for f in found)))
     ratios = {}
     for f in r["figures"]:
         ratios.setdefault(f["dtype"], []).extend([f["gflops"] / f["pytorch"]] if f["pytorch"] else [])
     means = ", ".join(f"{dtype} {mean(values):.2f}" for dtype, values in ratios.items())
-    text = ("Full masks: share of the peak of the unit used, and ratio to PyTorch.\n\n"
+    text = (f"Full masks: {'share of the peak, and ' * shared}ratio to PyTorch. {attention_tables.about_shares(r['figures'])}\n\n"
             + table(["", *(" ".join(each) for each in passes)], rows)
             + f"\nGeometric mean of all ratios of a dtype: {means}.")
     if r["errors"]:
@@ -97,10 +94,12 @@ def amx(results):
     worst = max(e["deckle"] / e["pytorch"] for e in r["errors"])
     return (f"{r['dtype']} with AMX, 4,096 tokens, 8 heads, PyTorch {r['torch']}. On two cores, in turns: {min(ratios):.2f} to "
             f"{max(ratios):.2f} times its rate, {mean(ratios):.2f} in the geometric mean of {len(ratios)} settings; rms "
-            f"errors at most {worst:.2f} of its.\n\n" + table(["batch", "mask", "pass", "GF/s", "PyTorch", "ratio"], rows)), {}
+            f"errors at most {worst:.2f} of its. {attention_tables.EARLIER}\n\n"
+            + table(["batch", "mask", "pass", "GF/s", "PyTorch", "ratio"], rows)), {}
 
 
-PARTS = {"attention_cpu": attention_cpu, "attention_cpu_shares": shares, "attention_cpu_by_isa": by_isa,
+PARTS = {"attention_cpu": attention_cpu, "attention_cpu_shares": shares,
+         "attention_cpu_by_isa": table_of(attention_tables.by_isa, "attention_cpu_by_isa"),
          "attention_cpu_efficiency": efficiency, "attention_cpu_emerald_rapids": amx,
          "attention_cpu_float16": table_of(attention_tables.float16, "attention_cpu_float16"),
          "attention_cpu_decoding": table_of(attention_tables.decoding, "attention_cpu_decoding")}

@@ -24,6 +24,7 @@ def language_model(results):
     rows = [row(s) for s in r["speed"]]
     single = "".join(f" {names[PADDED]}, takes one step, of the first of them alone, with none before it to warm up."
                      for s in once if s["contender"] == PADDED)
+    single += "" if all("turns" in s for s in r["speed"]) else " Those that waited were not stopped."
     half = f", of bf16's after them from float32's {r['parity']['bf16_last']:.1e}" if "bf16_last" in r["parity"] else ""
     if "bf16_held_out" in r["parity"]:
         half += f", on {r['parity']['held_out_tokens']:,} tokens held out {r['parity']['bf16_held_out']:.1e}"

@@ -1,6 +1,7 @@
 """benchmarks/figures writes what the results say and finds figures without a source; benchmarks/run goes on after a failure; a
 result that other processes disturbed is not kept."""
 
+import contextlib
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -17,7 +18,7 @@ import unittest.mock
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 os.environ.pop("DECKLE_CPU", None)  # results of a forced instruction set are refused
-from attention_cpu.needed import judge, key
+from attention_cpu.needed import judge, key, share
 from dense_ops.summary import calls_of_turn, summary
 from harness import report
 from harness.contender import Contender
@@ -126,28 +127,61 @@ class Figures(Folder):
 
     def write_attention(self, folder, name, rate, threads=2):
         figures = [{"setting": "S=2048", "dtype": dtype, "D": 64, "causal": False, "what": "forward", "peak": 1000.0,
-                    "gflops": rate, "pytorch": 100.0} for dtype in ("float32", "bfloat16")]
+                    "gflops": rate, "share": rate / 1000, "pytorch": 100.0} for dtype in ("float32", "bfloat16")]
         result = {**RESULT, "threads": threads, "figures": figures, "ragged_peers": [], "needed": [], "decoding": []}
         self.write(f"benchmarks/results/{folder}/{name}.json", json.dumps(result))
 
-    def test_every_forced_arithmetic_stands_beside_the_default(self):
-        self.write("docs/performance.md", PAGE + PAGE.replace("sampling", "cpu_2_cores/attention_cpu_by_isa"))
+    def test_every_forced_arithmetic_takes_turns_in_one_run(self):
+        page = PAGE + PAGE.replace("sampling", "cpu_2_cores/attention_cpu_by_isa")
+        self.write("docs/performance.md", page)
         self.assertEqual(self.figures()[0], 0)
-        self.assertIn("Not measured yet: `DECKLE_CPU=X benchmarks/attention_cpu/run",
+        self.assertIn("Not measured yet: `benchmarks/attention_cpu/run --by-isa`",
                       (self.root / "docs/performance.md").read_text())
-        rates = {"attention_cpu": 400.0, "attention_cpu_avx512_bf16": 200.0, "attention_cpu_avx512": 300.0,
-                 "attention_cpu_avx2": 100.0}
-        for name, rate in rates.items():
-            self.write_attention("cpu_2_cores", name, rate)
-        self.write("docs/performance.md", PAGE + PAGE.replace("sampling", "cpu_2_cores/attention_cpu_by_isa")
-                   + PAGE.replace("sampling", "cpu_2_cores/attention_cpu"))
+        figure = {"setting": "S=2048", "D": 64, "causal": False, "what": "forward"}
+        rates = {"chosen": [100, 400, 200], "avx512": [90, 480, 180], "avx2": [50, 200, 100], "pytorch": [150, 151, 152]}
+        figures = [{**figure, "dtype": dtype, "rates": rates} for dtype in ("float32", "bfloat16")]
+        result = {**RESULT, "threads": 2, "figures": figures}
+        self.write("benchmarks/results/cpu_2_cores/attention_cpu_by_isa.json", json.dumps(result))
         self.assertEqual(self.figures()[0], 0)
         text = (self.root / "docs/performance.md").read_text()
-        for words in ("| float32 forward, D = 64, S=2048, full | – | 400 | 40 % | 100 | 4.00 |", "|  | avx512_bf16 | 200 |",
-                      "|  | avx512 | 300 |", "|  | avx2 | 100 | 10 % | 100 | 1.00 |", "float32 under avx512_bf16 0.50",
-                      *(f"cpu_2_cores/{name}.json`" for name in rates)):
+        for words in ("| figure | chosen | avx512 | avx2 | PyTorch |",
+                      "| float32 forward, D = 64, S=2048, full | 200 | 180 | 100 | 151 |",
+                      "medians of 3", "float32: avx512 0.90 (0.90 to 0.90), avx2 0.50 (0.50 to 0.50); bfloat16: avx512 0.90"):
             self.assertIn(words, text)
         self.assertEqual(self.figures("--check"), (0, "every figure has its source\n"))
+
+    def test_a_result_of_a_forced_arithmetic_says_so(self):
+        self.figures()
+        for name, command, missing in (("speed_avx512_bf16", "run", "avx512_bf16"),
+                                       ("speed_avx2", "DECKLE_CPU=avx512 run", "avx2"),
+                                       ("speed_avx2", "DECKLE_CPU=avx2 run", None), ("speed_of_avx2_files", "run", None)):
+            path = self.write(f"benchmarks/results/{name}.json", json.dumps({**RESULT, "command": command}))
+            if missing:
+                self.expect_complaint(f"benchmarks/results/{name}.json: its command does not set DECKLE_CPU to {missing}")
+            else:
+                self.assertEqual(self.figures("--check")[0], 0)
+            path.unlink()
+
+    def test_a_share_needs_a_peak_that_stays(self):
+        self.write_attention("cpu_2_cores", "attention_cpu", 400.0)
+        path = self.root / "benchmarks/results/cpu_2_cores/attention_cpu.json"
+        result = json.loads(path.read_text())
+        self.write("docs/performance.md", PAGE + PAGE.replace("sampling", "cpu_2_cores/attention_cpu"))
+        plot = path.with_suffix(".svg")
+        for shares, row, words, peak in (
+                ((0.4, None), ("| 400 | 40 % | 100 |", "| 400 | – | 100 |"), "measured before and after", True),
+                ((None, None), ("| 400 | 100 |", "| 400 | 100 |"), "measured before and after", False),
+                ((), ("| 400 | 100 |", "| 400 | 100 |"), "An earlier method: there are no shares", False)):
+            figures = [{key: value for key, value in f.items() if key != "share"} for f in result["figures"]]
+            for f, share in zip(figures, shares):
+                f["share"] = share
+            path.write_text(json.dumps({**result, "figures": figures}))
+            self.assertEqual(self.figures()[0], 0)
+            text = (self.root / "docs/performance.md").read_text()
+            for dtype, cells in zip(("float32", "bfloat16"), row):
+                self.assertIn(f"| {dtype} | forward | S=2048 | full {cells}", text)
+            self.assertIn(words, text)
+            self.assertEqual("peak measured in this run 1,000" in plot.read_text(), peak)
 
     def test_one_core_stands_beside_all_of_its_host(self):
         self.write_attention("cpu_1_cores", "attention_cpu", 50.0, threads=1)
@@ -305,7 +339,7 @@ class AttentionCpu(Folder):
         bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         loader.exec_module(self.run_file)
         sys.dont_write_bytecode = bytecode
-        self.figures = [{**figure, "peak": 100.0, "gflops": 70.0}
+        self.figures = [{**figure, "share": 0.7, "gflops": 70.0}
                         for figure, *_ in self.run_file.wanted(self.run_file.DTYPES, "")]
         self.peers = {key(f): 70 / 1.65 for f in self.figures if f["what"] in ("forward", "backward")
                       and f["setting"].startswith("S=")}
@@ -321,6 +355,34 @@ class AttentionCpu(Folder):
         slow = [{**f, "gflops": 30.0} if f["what"] == "second" and f["causal"] and f["D"] == 128 else f for f in self.figures]
         row = self.verdicts(slow)["second over backward"]
         self.assertEqual((row["worst"], row[""], "D=128 causal second" in row["where"]), ("0.43", "MISSED", True))
+
+    def test_a_share_is_of_turns_whose_peak_stays(self):
+        near, far = (95, 105), (80, 120)
+        self.assertAlmostEqual(share([50, 60, 70], [near, near, near]), 0.6)
+        self.assertAlmostEqual(share([50, 60, 99], [near, near, far]), 0.55)
+        self.assertEqual([share([50, 60, 70], [near, far, far]), share([50, 60], [near, far]), share([50], [(0, 0)])], [None] * 3)
+        unknown = [{**f, "share": None} if f["causal"] or f["what"] == "forward" else f for f in self.figures]
+        shares = {what for what in self.verdicts(unknown) if "share of peak" in what}
+        self.assertEqual(shares, {"float32 backward, share of peak, S >= 512"})
+
+    def test_what_is_forced_takes_turns_with_what_is_chosen(self):
+        class Side:
+            def __init__(self, name):
+                self.name = name
+
+            def ask(self, request):
+                asked.append((self.name, request))
+                return {"gflops": len(asked)}
+        asked, by_isa = [], self.run_file.by_isa
+        with contextlib.redirect_stdout(None):
+            [figure] = by_isa.measure({name: Side(name) for name in ("chosen", "avx2", "pytorch")}, [({"D": 64}, "rate")], 2,
+                                      report.Budget(60))
+        self.assertEqual([name for name, _ in asked], ["chosen", "avx2", "pytorch", "pytorch", "avx2", "chosen"])
+        self.assertEqual(figure, {"D": 64, "rates": {"chosen": [1, 6], "avx2": [2, 5], "pytorch": [3, 4]}})
+        for flags, sets in ((["sse2"], []), (["avx2", "avx512f"], ["avx512", "avx2"]),
+                            (["avx2", "avx512f", "avx512_bf16", "amx_bf16"], ["amx_bf16", "avx512_bf16", "avx512", "avx2"])):
+            with unittest.mock.patch.object(report, "flags", lambda: flags):
+                self.assertEqual(by_isa.forced(), sets)
 
     def test_many_cores_need_more_at_2048(self):
         name = "ratio to PyTorch, float32, S = 2048, on 16 threads"

@@ -10,7 +10,7 @@
 #include "deckle/base/aligned_block.h"
 #include "deckle/base/cpu_cap.h"
 #include "deckle/base/parallel.h"
-#include "deckle/kernels/cpu/simd/peaks.h"
+#include "deckle/kernels/cpu/simd/peak_rate.h"
 
 namespace deckle::cli {
 namespace {
@@ -24,16 +24,11 @@ double seconds(F&& call) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// The best of several runs of about 10 ms on all threads.
+/// GF/s: the best of several runs of 10 ms.
 double peak(const PeakLoop& loop) {
-  if (loop.run == nullptr) return 0;
-  int64_t steps = 1000;
-  while (seconds([&] { loop.run(steps); }) < 0.01) steps *= 2;
+  const auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
   double best = 0;
-  for (int repeat = 0; repeat < 15; ++repeat) {
-    const double time = seconds([&] { parallel_for(num_threads(), 1, [&](int64_t, int64_t) { loop.run(steps); }); });
-    best = std::max(best, loop.flops * static_cast<double>(steps) * num_threads() / time / 1e9);
-  }
+  for (int repeat = 0; repeat < 15; ++repeat) best = std::max(best, kernels::cpu::simd::peak_rate(loop, 0.01, now) / 1e9);
   return best;
 }
 
