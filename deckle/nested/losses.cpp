@@ -19,8 +19,8 @@ void require_sequences(const NestedTensor& x) {
 }
 
 Tensor reduce(const NestedTensor& errors, Reduction reduction) {
-  if (reduction == Reduction::none) return errors.values();
   const Tensor& values = whole(errors);
+  if (reduction == Reduction::none) return values;
   if (reduction == Reduction::sum) return sum(values);
   if (reduction == Reduction::mean) return mean(values);
   Dims regular;
@@ -33,9 +33,9 @@ Tensor reduce(const NestedTensor& errors, Reduction reduction) {
 
 /// Losses of classes, [rows, ...], of which only some count; without `counts`, all.
 Tensor reduced_classes(const Tensor& losses, const Tensor& counts, const NestedTensor& like, Reduction reduction) {
+  whole(like);
   if (reduction == Reduction::none) return losses;
   if (reduction == Reduction::token && losses.dim() == 1) return losses;
-  if (reduction != Reduction::token) whole(like);
   if (reduction == Reduction::sum) return sum(losses);
   // Sums and counts of many tokens need more than 16 bits, their quotient does not.
   const DType wide = shapes::statistics_dtype(losses.dtype());

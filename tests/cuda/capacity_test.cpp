@@ -312,6 +312,36 @@ TEST(CudaCapacity, WhatMustKnowTheLengthsIsRefused) {
   testing::expect_error([&] { x + NestedTensor::from_lengths(x.values(), {4, 2}); }, reason);
 }
 
+/// A loss of spare rows, which is log V of zeros, would be in every average that is made of it.
+TEST(CudaCapacity, LossesOfEveryReductionAreRefused) {
+  NEEDS_GPU();
+  RaggedCapacity room({.components = 2, .rows = 6}, kGpu);
+  room.set_lengths(Lengths{3, 1});
+  const NestedTensor x(rand({6, 4}).to(kGpu), room.ragged()), places(rand({6, 4, 3}).to(kGpu), room.ragged());
+  const NestedTensor classes(zeros({6}, DType::int64, kGpu), room.ragged());
+  const NestedTensor classes_of_places(zeros({6, 3}, DType::int64, kGpu), room.ragged());
+  for (const Reduction how : {Reduction::none, Reduction::mean, Reduction::sum, Reduction::token, Reduction::sequence}) {
+    const std::pair<const char*, std::function<void()>> losses[] = {
+        {"mse_loss", [&] { mse_loss(x, x, {.reduction = how}); }},
+        {"l1_loss", [&] { l1_loss(x, x, {.reduction = how}); }},
+        {"smooth_l1_loss", [&] { smooth_l1_loss(x, x, {.reduction = how}); }},
+        {"huber_loss", [&] { huber_loss(x, x, {.reduction = how}); }},
+        {"binary_cross_entropy", [&] { binary_cross_entropy(x, x, {.reduction = how}); }},
+        {"binary_cross_entropy_with_logits", [&] { binary_cross_entropy_with_logits(x, x, {.reduction = how}); }},
+        {"kl_div", [&] { kl_div(x, x, {.reduction = how}); }},
+        {"nll_loss", [&] { nll_loss(x, classes, {.reduction = how}); }},
+        {"nll_loss", [&] { nll_loss(places, classes_of_places, {.reduction = how}); }},
+        {"cross_entropy", [&] { cross_entropy(x, classes, {.reduction = how}); }},
+        {"cross_entropy", [&] { cross_entropy(x, softmax(x, -1), {.reduction = how}); }},
+        {"cross_entropy", [&] { cross_entropy(places, classes_of_places, {.reduction = how}); }},
+    };
+    for (const auto& [name, loss] : losses) {
+      SCOPED_TRACE(name + (" of reduction " + std::to_string(static_cast<int>(how))));
+      testing::expect_error(loss, name + std::string(": the lengths of the components lie on cuda:0 alone"));
+    }
+  }
+}
+
 void expect_replays_to_be_steps(std::optional<DType> autocast) {
   Training eager(kModel, autocast), replayed(kModel, autocast);
   for (size_t i = 0; i < 2; ++i) {
