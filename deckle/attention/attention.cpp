@@ -104,7 +104,7 @@ Packed in_scope(const Packed& x, const autograd::Converted& converted) {
 AttentionOptions in_scope(AttentionOptions options, const autograd::Converted& converted) {
   options.bias = converted(options.bias);
   if (options.ragged_bias.defined())
-    options.ragged_bias = NestedTensor(converted(options.ragged_bias.values()), options.ragged_bias.ragged());
+    options.ragged_bias = NestedTensor::of_op(converted(options.ragged_bias.values()), options.ragged_bias.ragged());
   return options;
 }
 
@@ -162,7 +162,7 @@ Tensor unpack(const Tensor& rows, const Tensor& q) {
   for (int64_t dim = 1; dim < rows.dim(); ++dim) sizes.push_back(rows.size(dim));
   return view(rows, sizes);
 }
-NestedTensor unpack(const Tensor& rows, const NestedTensor& q) { return {rows, q.ragged()}; }
+NestedTensor unpack(const Tensor& rows, const NestedTensor& q) { return NestedTensor::of_op(rows, q.ragged()); }
 
 // Each of dense and nested operands.
 template <typename X>

@@ -41,7 +41,7 @@ NestedTensor triangle(const NestedTensor& self, int64_t diagonal, bool lower) {
     }
     return native::upload(made);
   });
-  return {masked_fill(self.values(), outside, false), self.ragged()};
+  return NestedTensor::of_op(masked_fill(self.values(), outside, false), self.ragged());
 }
 
 /// The numbers and the regular sizes.
@@ -80,12 +80,14 @@ nested::Rows diagonal_elements(const NestedTensor& self, int64_t offset, int64_t
 }  // namespace
 
 NestedTensor tril(const NestedTensor& self, int64_t diagonal) {
-  if (self.values().dim() > 2 || self.ragged_dims() == 0) return {tril(self.values(), diagonal), self.ragged()};
+  if (self.values().dim() > 2 || self.ragged_dims() == 0)
+    return NestedTensor::of_op(tril(self.values(), diagonal), self.ragged());
   return triangle(self, diagonal, true);
 }
 
 NestedTensor triu(const NestedTensor& self, int64_t diagonal) {
-  if (self.values().dim() > 2 || self.ragged_dims() == 0) return {triu(self.values(), diagonal), self.ragged()};
+  if (self.values().dim() > 2 || self.ragged_dims() == 0)
+    return NestedTensor::of_op(triu(self.values(), diagonal), self.ragged());
   return triangle(self, diagonal, false);
 }
 
@@ -94,7 +96,8 @@ NestedTensor diagonal(const NestedTensor& self, int64_t offset, int64_t dim1, in
   dim2 = nested::wrap_dim(dim2, self);
   check(dim1 != dim2, "dim1 and dim2 are both {} (expected different dims)", dim1);
   if (!self.is_ragged(dim1) && !self.is_ragged(dim2))
-    return {diagonal(self.values(), offset, nested::values_dim(dim1, self), nested::values_dim(dim2, self)), self.ragged()};
+    return NestedTensor::of_op(diagonal(self.values(), offset, nested::values_dim(dim1, self), nested::values_dim(dim2, self)),
+                               self.ragged());
   const nested::Rows rows = nested::kept_rows(self.ragged(), "diagonal", key_of({offset, dim1, dim2}, self.values()),
                                               [&] { return diagonal_elements(self, offset, dim1, dim2); });
   return {index_select(reshape(self.values(), {self.values().numel()}), 0, rows.index), rows.shape};
@@ -112,7 +115,7 @@ NestedTensor repeat(const NestedTensor& self, IntSpan repeats) {
   const int ragged_dims = self.ragged_dims();
   Dims on_values = {ragged_dims == 0 ? repeats[0] : 1};
   for (const int64_t times : repeats.subspan(static_cast<size_t>(ragged_dims) + 1)) on_values.push_back(times);
-  NestedTensor result = {repeat(self.values(), on_values), self.ragged()};
+  NestedTensor result = NestedTensor::of_op(repeat(self.values(), on_values), self.ragged());
   if (ragged_dims == 0) return result;
   for (int dim = 0; dim < ragged_dims; ++dim) {
     const int64_t times = repeats[static_cast<size_t>(dim) + 1];
@@ -138,7 +141,7 @@ NestedTensor repeat(const NestedTensor& self, IntSpan repeats) {
 NestedTensor repeat_interleave(const NestedTensor& self, int64_t repeats, int64_t dim) {
   const int64_t at = nested::wrap_dim(dim, self);
   if (at > 0 && !self.is_ragged(at))
-    return {repeat_interleave(self.values(), repeats, nested::values_dim(at, self)), self.ragged()};
+    return NestedTensor::of_op(repeat_interleave(self.values(), repeats, nested::values_dim(at, self)), self.ragged());
   if (at == 0 && self.ragged_dims() == 0) return {repeat_interleave(self.values(), repeats, 0), Ragged()};
   if (at == 0) {
     return nested::take(self, nested::kept_rows(self.ragged(), "interleaved batch", {repeats}, [&] {
@@ -161,7 +164,7 @@ NestedTensor pad(const NestedTensor& self, IntSpan padding, PadMode mode, const 
   require_padding(padding, self.dim());
   const int64_t regular = self.values().dim() - 1, last = self.dim() - 1;
   const auto on_values = std::min(padding.size(), 2 * static_cast<size_t>(regular));
-  NestedTensor result = {pad(self.values(), padding.first(on_values), mode, value), self.ragged()};
+  NestedTensor result = NestedTensor::of_op(pad(self.values(), padding.first(on_values), mode, value), self.ragged());
   for (size_t i = on_values; i < padding.size(); i += 2) {
     const int64_t dim = last - static_cast<int64_t>(i / 2), before = padding[i], after = padding[i + 1];
     check(

@@ -8,6 +8,7 @@
 #include "deckle/autograd/backward.h"
 #include "deckle/autograd/forward_mode.h"
 #include "deckle/autograd/grad_mode.h"
+#include "deckle/autograd/support.h"
 #include "deckle/base/check.h"
 #include "deckle/core/factory_device.h"
 #include "deckle/core/from_data.h"
@@ -92,8 +93,15 @@ bool may_be_written(const Tensor& gradient) {
          impl.storage->bytes() == gradient.nbytes() && gradient.is_contiguous();
 }
 
-/// A copy with spare rows of zero, by an op that has derivatives.
-Tensor cleared(const Tensor& values, const RaggedRoom& room) {
+}  // namespace
+
+Tensor cleared(const Tensor& values, const Ragged& ragged) {
+  const RaggedRoom& room = *ragged->room();
+  if (!autograd::active(values)) {
+    const Tensor own = values.is_contiguous() ? clone(values) : contiguous(values);
+    native::clear_spare_rows(own, room);
+    return own;
+  }
   Tensor used;
   {
     const NoGrad no_grad;
@@ -106,23 +114,21 @@ Tensor cleared(const Tensor& values, const RaggedRoom& room) {
   return where(used, values, 0);
 }
 
-}  // namespace
-
 void keep_spare_rows_clear(const Tensor& values, const Ragged& ragged) {
   const RaggedRoom& room = *ragged->room();
   native::clear_spare_rows(values, room);
   for (const autograd::Level level : autograd::tangent_levels(values))
-    autograd::update_tangent(values, level, cleared(autograd::tangent(values, level), room));
-  if (values.requires_grad()) clear_spare_rows_of_gradient(values, ragged);
+    autograd::update_tangent(values, level, cleared(autograd::tangent(values, level), ragged));
+  // A leaf has its hook since requires_grad_: another at each call would stay for ever.
+  if (values.requires_grad() && !values.is_leaf()) clear_spare_rows_of_gradient(values, ragged);
 }
 
 void clear_spare_rows_of_gradient(const Tensor& rows, const Ragged& ragged) {
   register_hook(rows, [ragged](const Tensor& gradient) {
-    const RaggedRoom& room = *ragged->room();
-    if (grad_enabled() || !autograd::tangent_levels(gradient).empty()) return cleared(gradient, room);
-    const Tensor own = may_be_written(gradient) ? gradient : clone(gradient);
-    native::clear_spare_rows(own, room);
-    return own;
+    if (grad_enabled() || !autograd::tangent_levels(gradient).empty() || !may_be_written(gradient))
+      return cleared(gradient, ragged);
+    native::clear_spare_rows(gradient, *ragged->room());
+    return gradient;
   });
 }
 

@@ -12,12 +12,14 @@ namespace deckle {
 /// stay: what a cuda::Graph of a step over ragged batches needs.
 ///
 ///     RaggedCapacity room({.components = 64, .rows = 8192, .longest = 1024}, gpu);
-///     NestedTensor tokens(zeros({8192}, DType::int64, gpu), room.ragged());
-///     room.set_lengths(lengths);           // of this batch; the host does not wait
-///     tokens.values().copy_(packed);       // its rows come first, the others are spare
+///     Tensor tokens = zeros({8192}, DType::int64, gpu);
+///     room.set_lengths(lengths);                                    // of this batch; the host does not wait
+///     slice(tokens, 0, 0, packed.size(0)).copy_(packed);            // its rows come first, the others are spare
+///     Tensor loss = model.loss(NestedTensor(tokens, room.ragged()));  // a copy, so once for each batch
 ///
-/// Nested tensors of this shape have zeros in their spare rows, and so have their gradients. Ops that keep the rows serve them,
-/// and attention; what must know the lengths on the host, and what mixes rows otherwise, throws.
+/// Nested tensors of this shape have zeros in their spare rows, as the lengths are when they are made, and so have their
+/// gradients. Ops that keep the rows serve them, and attention; what must know the lengths on the host, and what mixes rows
+/// otherwise, throws.
 class RaggedCapacity {
  public:
   struct Room {
@@ -62,8 +64,11 @@ namespace nested {
 /// Whether the lengths are known on the device alone.
 inline bool on_device_alone(const Ragged& ragged) { return ragged.defined() && ragged->room() != nullptr; }
 
-/// What NestedTensor does to values in a room: spare rows are zero from here on, and so are those of
-/// their gradient and of their tangents.
+/// A copy of values with zeros in the spare rows of a room, by an op that has derivatives.
+Tensor cleared(const Tensor& values, const Ragged& ragged);
+
+/// Writes zeros to the spare rows of what an op made: below autograd, for rows that have no meaning are no change of a saved
+/// tensor. Those of its gradient and of its tangents are zero from here on, too.
 void keep_spare_rows_clear(const Tensor& values, const Ragged& ragged);
 
 /// Gradients that reach `rows`, which lie beside those of a room, are zero in spare rows from here on.

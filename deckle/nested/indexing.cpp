@@ -105,17 +105,18 @@ namespace nested {
 NestedTensor gather(const NestedTensor& self, int64_t dim, const NestedTensor& index) {
   dim = nested::wrap_dim(dim, self);
   if (in_components(dim, self))
-    return {segment_gather(self.values(), self.ragged(), positions_in(self, index), index.ragged()), index.ragged()};
-  if (picks_rows(dim, self)) return {gather(self.values(), 0, rows_along(index, dim, self)), index.ragged()};
+    return NestedTensor::of_op(segment_gather(self.values(), self.ragged(), positions_in(self, index), index.ragged()),
+                               index.ragged());
+  if (picks_rows(dim, self)) return NestedTensor::of_op(gather(self.values(), 0, rows_along(index, dim, self)), index.ragged());
   nested::require_same_ragged(self, index, "self", "index");
-  return {gather(self.values(), nested::values_dim(dim, self), index.values()), self.ragged()};
+  return NestedTensor::of_op(gather(self.values(), nested::values_dim(dim, self), index.values()), self.ragged());
 }
 
 NestedTensor take_along_dim(const NestedTensor& self, const NestedTensor& indices, int64_t dim) {
   dim = nested::wrap_dim(dim, self);
   if (dim == 0 || self.is_ragged(dim)) return deckle::gather(self, dim, indices);
   nested::require_same_ragged(self, indices, "self", "indices");
-  return {take_along_dim(self.values(), indices.values(), nested::values_dim(dim, self)), self.ragged()};
+  return NestedTensor::of_op(take_along_dim(self.values(), indices.values(), nested::values_dim(dim, self)), self.ragged());
 }
 
 NestedTensor scatter_add(const NestedTensor& self, int64_t dim, const NestedTensor& index, const NestedTensor& src) {
@@ -127,19 +128,23 @@ NestedTensor scatter_add(const NestedTensor& self, int64_t dim, const NestedTens
           nested::ShapeOf{index});
     for (int64_t d = 1; d < source.dim(); ++d)
       source = source.size(d) == index.values().size(d) ? source : narrow(source, d, 0, index.values().size(d));
-    return {segment_scatter_add(self.values(), self.ragged(), positions_in(self, index), index.ragged(), source), self.ragged()};
+    return NestedTensor::of_op(
+        segment_scatter_add(self.values(), self.ragged(), positions_in(self, index), index.ragged(), source), self.ragged());
   }
-  if (picks_rows(dim, self)) return {scatter_add(self.values(), 0, rows_along(index, dim, self), src.values()), self.ragged()};
+  if (picks_rows(dim, self))
+    return NestedTensor::of_op(scatter_add(self.values(), 0, rows_along(index, dim, self), src.values()), self.ragged());
   nested::require_same_ragged(self, index, "self", "index");
-  return {scatter_add(self.values(), nested::values_dim(dim, self), index.values(), src.values()), self.ragged()};
+  return NestedTensor::of_op(scatter_add(self.values(), nested::values_dim(dim, self), index.values(), src.values()),
+                             self.ragged());
 }
 
 NestedTensor scatter(const NestedTensor& self, int64_t dim, const NestedTensor& index, const NestedTensor& src) {
   dim = nested::wrap_dim(dim, self);
   nested::require_same_ragged(index, src, "index", "src");
-  if (picks_rows(dim, self)) return {scatter(self.values(), 0, rows_along(index, dim, self), src.values()), self.ragged()};
+  if (picks_rows(dim, self))
+    return NestedTensor::of_op(scatter(self.values(), 0, rows_along(index, dim, self), src.values()), self.ragged());
   nested::require_same_ragged(self, index, "self", "index");
-  return {scatter(self.values(), nested::values_dim(dim, self), index.values(), src.values()), self.ragged()};
+  return NestedTensor::of_op(scatter(self.values(), nested::values_dim(dim, self), index.values(), src.values()), self.ragged());
 }
 
 NestedTensor scatter_reduce(const NestedTensor& self, int64_t dim, const NestedTensor& index, const NestedTensor& src,
@@ -147,24 +152,27 @@ NestedTensor scatter_reduce(const NestedTensor& self, int64_t dim, const NestedT
   dim = nested::wrap_dim(dim, self);
   nested::require_same_ragged(index, src, "index", "src");
   if (picks_rows(dim, self))
-    return {scatter_reduce(self.values(), 0, rows_along(index, dim, self), src.values(), reduction, include_self), self.ragged()};
+    return NestedTensor::of_op(
+        scatter_reduce(self.values(), 0, rows_along(index, dim, self), src.values(), reduction, include_self), self.ragged());
   nested::require_same_ragged(self, index, "self", "index");
-  return {scatter_reduce(self.values(), nested::values_dim(dim, self), index.values(), src.values(), reduction, include_self),
-          self.ragged()};
+  return NestedTensor::of_op(
+      scatter_reduce(self.values(), nested::values_dim(dim, self), index.values(), src.values(), reduction, include_self),
+      self.ragged());
 }
 
 NestedTensor index_add(const NestedTensor& self, int64_t dim, const Tensor& index, const NestedTensor& source) {
   dim = nested::wrap_dim(dim, self);
   if (!picks_rows(dim, self)) {
     nested::require_same_ragged(self, source, "self", "source");
-    return {index_add(self.values(), dim == 0 ? 0 : nested::values_dim(dim, self), index, source.values()), self.ragged()};
+    return NestedTensor::of_op(index_add(self.values(), dim == 0 ? 0 : nested::values_dim(dim, self), index, source.values()),
+                               self.ragged());
   }
   const std::vector<int64_t> wanted = nested::to_indices(index, "index");
   const nested::Rows rows = dim == 0 ? nested::rows_of_components(self.ragged(), wanted)
                                      : nested::rows_at_all(self.ragged(), static_cast<int>(dim) - 1, wanted);
   check(source.ragged() == rows.shape, Argument{"source"}, "has {} (expected those of self at index, {})",
         to_string(source.ragged()), to_string(rows.shape));
-  return {index_add(self.values(), 0, rows.index, source.values()), self.ragged()};
+  return NestedTensor::of_op(index_add(self.values(), 0, rows.index, source.values()), self.ragged());
 }
 
 NestedTensor index_put(const NestedTensor& self, const std::vector<NestedTensor>& indices, const NestedTensor& values,
@@ -193,7 +201,7 @@ NestedTensor index_put(const NestedTensor& self, const std::vector<NestedTensor>
     }
     rows.push_back(nested::row_at(shape, b, at));
   }
-  return {index_put(self.values(), {nested::index_tensor(rows)}, values.values(), accumulate), self.ragged()};
+  return NestedTensor::of_op(index_put(self.values(), {nested::index_tensor(rows)}, values.values(), accumulate), self.ragged());
 }
 
 NestedTensor masked_select(const NestedTensor& self, const NestedTensor& mask) {
@@ -240,14 +248,14 @@ NestedTensor index_select(const NestedTensor& self, const NestedTensor& index) {
     const Tensor rows = as_rows(index, self);
     Dims sizes(rows.sizes());
     for (const int64_t size : self.values().sizes().subspan(1)) sizes.push_back(size);
-    return {view(index_select_or(self.values(), view(rows, {rows.numel()})), sizes), index.ragged()};
+    return NestedTensor::of_op(view(index_select_or(self.values(), view(rows, {rows.numel()})), sizes), index.ragged());
   });
 }
 
 NestedTensor index_add(const NestedTensor& self, const NestedTensor& index, const NestedTensor& source) {
   return call_as("index_add", {{"self", self}, {"index", index}, {"source", source}}, [&]() -> NestedTensor {
     nested::require_same_ragged(index, source, "index", "source");
-    return {index_add(self.values(), 0, row_vector(index, self), source.values()), self.ragged()};
+    return NestedTensor::of_op(index_add(self.values(), 0, row_vector(index, self), source.values()), self.ragged());
   });
 }
 

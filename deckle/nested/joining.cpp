@@ -135,7 +135,7 @@ NestedTensor cat(const std::vector<NestedTensor>& tensors, int64_t dim) {
   if (dim == 0) return cat_components(tensors);
   if (tensors[0].is_ragged(dim)) return cat_positions(tensors, static_cast<int>(dim) - 1);
   require_same_ragged(tensors);
-  return {cat(all_values(tensors), nested::values_dim(dim, tensors[0])), tensors[0].ragged()};
+  return NestedTensor::of_op(cat(all_values(tensors), nested::values_dim(dim, tensors[0])), tensors[0].ragged());
 }
 
 NestedTensor stack(const std::vector<NestedTensor>& tensors, int64_t dim) {
@@ -143,7 +143,7 @@ NestedTensor stack(const std::vector<NestedTensor>& tensors, int64_t dim) {
   require_same_dims(tensors, 0);
   require_same_ragged(tensors);
   const int64_t ragged_dims = tensors[0].ragged_dims();
-  if (dim > ragged_dims) return {stack(all_values(tensors), dim - ragged_dims), tensors[0].ragged()};
+  if (dim > ragged_dims) return NestedTensor::of_op(stack(all_values(tensors), dim - ragged_dims), tensors[0].ragged());
   std::vector<NestedTensor> rows;
   const Ragged ragged = nested::with_ragged_dim(tensors[0].ragged(), static_cast<int>(dim) - 1);
   for (const NestedTensor& tensor : tensors) rows.emplace_back(tensor.values(), ragged);

@@ -33,19 +33,33 @@ void functional::TensorTree<NestedTensor>::check_like(const NestedTensor& like, 
   TensorTree<Tensor>::check_like(like.values(), given.values(), what);
 }
 
+void NestedTensor::check_rows() const {
+  check(values_.defined() && (values_.dim() >= 1 || !shape_.defined()),
+        "values without dims (expected at least one, that of the rows)");
+  if (!shape_.defined()) return;
+  check(values_.size(0) == shape_->rows(), "values of shape {} have {} rows, but {} have {} (expected as many)",
+        to_string(values_.sizes()), values_.size(0), to_string(shape_), shape_->rows());
+}
+
 NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(values)), shape_(std::move(shape)) {
   call_as("NestedTensor", [&] {
-    check(values_.defined() && (values_.dim() >= 1 || !shape_.defined()),
-          "values without dims (expected at least one, that of the rows)");
-    if (shape_.defined()) {
-      check(values_.size(0) == shape_->rows(), "values of shape {} have {} rows, but {} have {} (expected as many)",
-            to_string(values_.sizes()), values_.size(0), to_string(shape_), shape_->rows());
-      if (nested::on_device_alone(shape_)) {
-        // Rows that share their memory cannot be told apart.
-        if (values_.size(0) > 1 && values_.stride(0) == 0) values_ = deckle::contiguous(values_);
-        nested::keep_spare_rows_clear(values_, shape_);
-      }
+    check_rows();
+    if (nested::on_device_alone(shape_)) values_ = nested::cleared(values_, shape_);
+  });
+}
+
+NestedTensor NestedTensor::of_op(Tensor values, Ragged shape) {
+  return call_as("NestedTensor", [&] {
+    NestedTensor result;
+    result.values_ = std::move(values), result.shape_ = std::move(shape);
+    result.check_rows();
+    if (nested::on_device_alone(result.shape_)) {
+      Tensor& rows = result.values_;
+      // Rows that share their memory cannot be told apart.
+      if (rows.size(0) > 1 && rows.stride(0) == 0) rows = deckle::contiguous(rows);
+      nested::keep_spare_rows_clear(rows, result.shape_);
     }
+    return result;
   });
 }
 
@@ -173,15 +187,17 @@ const Tensor& NestedTensor::dense() const& {
 }
 
 NestedTensor NestedTensor::requires_grad_(BoolArg value) const {
+  const bool becomes_leaf = value && !values_.requires_grad();
   values_.requires_grad_(value);
+  if (becomes_leaf && nested::on_device_alone(shape_)) nested::clear_spare_rows_of_gradient(values_, shape_);
   return *this;
 }
 
-NestedTensor NestedTensor::to(Device device) const { return {values_.to(device), shape_}; }
+NestedTensor NestedTensor::to(Device device) const { return of_op(values_.to(device), shape_); }
 
 NestedTensor NestedTensor::grad() const {
   const Tensor gradient = values_.grad();
-  return gradient.defined() ? NestedTensor(gradient, shape_) : NestedTensor();
+  return gradient.defined() ? of_op(gradient, shape_) : NestedTensor();
 }
 
 }  // namespace deckle

@@ -29,8 +29,11 @@ class NestedTensor {
   NestedTensor& operator=(NestedTensor&&) & noexcept = default;
 
   /// Packed values [rows, ...] and the sizes of the components. `shape` may be undefined: then no dim is ragged and values
-  /// are [batch, ...].
+  /// are [batch, ...]. In a RaggedCapacity it has a copy of them, with zeros in its spare rows; gradients flow to them.
   NestedTensor(Tensor values, Ragged shape);
+  /// What an op made of nested tensors of this shape, or wrote into one, and no caller gave: in a RaggedCapacity zeros are
+  /// written to its own spare rows.
+  static NestedTensor of_op(Tensor values, Ragged shape);
 
   /// Components [L_b, ...] with equal regular dims and dtype; copied one after another. Gradients flow to the components.
   static NestedTensor from_list(TensorList components);
@@ -103,7 +106,7 @@ class NestedTensor {
   NestedTensor grad() const;
   /// The same values on a device; shapes are known on the host, and go along. Gradients flow back.
   NestedTensor to(Device device) const;
-  NestedTensor detach() const { return {values_.detach(), shape_}; }
+  NestedTensor detach() const { return of_op(values_.detach(), shape_); }
 
   bool allclose(const NestedTensor& other, FloatArg rtol = 1e-5, FloatArg atol = 1e-8, BoolArg equal_nan = false) const;
   bool equal(const NestedTensor& other) const;
@@ -116,6 +119,8 @@ class NestedTensor {
 #include "deckle/nested/generated/nested_methods.h"
 
  private:
+  void check_rows() const;
+
   Tensor values_;
   Ragged shape_;
 };

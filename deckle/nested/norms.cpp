@@ -12,12 +12,12 @@ namespace deckle::nested {
 
 NestedTensor group_norm(const NestedTensor& self, int64_t num_groups, const Tensor& weight, const Tensor& bias, double eps) {
   if (!self.ragged().defined()) return {group_norm(self.values(), num_groups, weight, bias, eps), Ragged()};
-  return {segment_group_norm(self.values(), self.ragged(), num_groups, weight, bias, eps), self.ragged()};
+  return NestedTensor::of_op(segment_group_norm(self.values(), self.ragged(), num_groups, weight, bias, eps), self.ragged());
 }
 
 NestedTensor batch_norm(const NestedTensor& self, const Tensor& weight, const Tensor& bias, const Tensor& mean,
                         const Tensor& variance, double eps) {
-  return {batch_norm(whole(self), weight, bias, mean, variance, eps), self.ragged()};
+  return NestedTensor::of_op(batch_norm(whole(self), weight, bias, mean, variance, eps), self.ragged());
 }
 
 NestedTensor normalize(const NestedTensor& self, int64_t dim, double eps) {

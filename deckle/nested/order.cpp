@@ -21,7 +21,7 @@ NestedTensor flip(const NestedTensor& self, IntSpan dims) {
   for (const int64_t dim : dims) {
     const int64_t at = nested::wrap_dim(dim, self);
     if (nested::is_regular(at, self)) {
-      result = {flip(result.values(), {nested::values_dim(at, self)}), result.ragged()};
+      result = NestedTensor::of_op(flip(result.values(), {nested::values_dim(at, self)}), result.ragged());
     } else if (at == 0) {
       result = nested::take(result, nested::kept_rows(result.ragged(), "flipped batch", {}, [&] {
                               std::vector<int64_t> components(static_cast<size_t>(self.components()));
@@ -77,7 +77,7 @@ std::tuple<NestedTensor, NestedTensor> topk_of_positions(const NestedTensor& sel
 std::tuple<NestedTensor, NestedTensor> topk(const NestedTensor& self, int64_t k, int64_t dim, bool largest) {
   if (nested::is_regular(dim, self)) {
     const auto [values, indices] = topk(self.values(), k, nested::values_dim(dim, self), {.largest = largest});
-    return {NestedTensor(values, self.ragged()), NestedTensor(indices, self.ragged())};
+    return {NestedTensor::of_op(values, self.ragged()), NestedTensor::of_op(indices, self.ragged())};
   }
   const int64_t at = nested::wrap_dim(dim, self);
   check(k >= 0, Argument{"k"}, "is {} (expected 0 or more)", k);

@@ -117,7 +117,7 @@ NestedTensor product(Matrices a, Matrices b) {
     for (int64_t i = 0; i < components; ++i) lengths.push_back(a.rows(i));
     return Ragged::from_lengths(lengths);
   });
-  return {view(values, {ragged->rows(), cols}), ragged};
+  return NestedTensor::of_op(view(values, {ragged->rows(), cols}), ragged);
 }
 
 void require_no_transpose(const NestedTensor& x, const MatmulOptions& options) {
@@ -149,7 +149,7 @@ NestedTensor bmm(const Tensor& self, const NestedTensor& mat2) {
 }
 
 NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tensor& bias) {
-  if (weight.dim() != 3) return {linear(input.values(), weight, bias), input.ragged()};
+  if (weight.dim() != 3) return NestedTensor::of_op(linear(input.values(), weight, bias), input.ragged());
   check(input.ragged_dims() > 0, Argument{"input"},
         "has shape {} (expected ragged dims for a weight per component; bmm multiplies regular matrices)",
         nested::ShapeOf{input});
@@ -167,7 +167,7 @@ NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tenso
   }
   Dims sizes(input.values().sizes());
   sizes.back() = weight.size(1);
-  return {view(result.values(), sizes), input.ragged()};
+  return NestedTensor::of_op(view(result.values(), sizes), input.ragged());
 }
 
 }  // namespace nested
@@ -178,7 +178,7 @@ NestedTensor matmul(const NestedTensor& self, const NestedTensor& other, const M
       return product(matrices_of(self, options.transpose_self), matrices_of(other, options.transpose_other));
     require_no_transpose(self, options);
     nested::require_same_ragged(self, other);
-    return {matmul(self.values(), other.values()), self.ragged()};
+    return NestedTensor::of_op(matmul(self.values(), other.values()), self.ragged());
   });
 }
 
@@ -186,11 +186,12 @@ NestedTensor matmul(const NestedTensor& self, const Tensor& other, const MatmulO
   return call_as("matmul", {{"self", self}}, [&]() -> NestedTensor {
     const bool rows_of_vectors =
         !options.transpose_self && other.dim() <= 2 && self.values().dim() >= 2 && self.ragged_dims() > 0;
-    if (rows_of_vectors) return {matmul(self.values(), options.transpose_other ? t(other) : other), self.ragged()};
+    if (rows_of_vectors)
+      return NestedTensor::of_op(matmul(self.values(), options.transpose_other ? t(other) : other), self.ragged());
     if (!regular_matrices(self))
       return product(matrices_of(self, options.transpose_self), matrices_of(other, self.components(), options.transpose_other));
     require_no_transpose(self, options);
-    return {matmul(self.values(), launch::written_out(nested::broadcast_to(other, self))), self.ragged()};
+    return NestedTensor::of_op(matmul(self.values(), launch::written_out(nested::broadcast_to(other, self))), self.ragged());
   });
 }
 
@@ -199,7 +200,7 @@ NestedTensor matmul(const Tensor& self, const NestedTensor& other, const MatmulO
     if (!regular_matrices(other))
       return product(matrices_of(self, other.components(), options.transpose_self), matrices_of(other, options.transpose_other));
     require_no_transpose(other, options);
-    return {matmul(launch::written_out(nested::broadcast_to(self, other)), other.values()), other.ragged()};
+    return NestedTensor::of_op(matmul(launch::written_out(nested::broadcast_to(self, other)), other.values()), other.ragged());
   });
 }
 

@@ -183,7 +183,8 @@ namespace nested {
 NestedTensor select(const NestedTensor& self, int64_t dim, int64_t index) {
   dim = nested::wrap_dim(dim, self);
   if (dim == 0) return {self[index], Ragged()};
-  if (!self.is_ragged(dim)) return {select(self.values(), nested::values_dim(dim, self), index), self.ragged()};
+  if (!self.is_ragged(dim))
+    return NestedTensor::of_op(select(self.values(), nested::values_dim(dim, self), index), self.ragged());
   return take(self, kept_rows(self.ragged(), "select", {dim, index},
                               [&] { return selected(self, dim, [&](int64_t) { return index; }); }));
 }
@@ -195,7 +196,8 @@ NestedTensor slice(const NestedTensor& self, int64_t dim, int64_t start, int64_t
     if (step == 1) return component_range(self, range.start, range.end);
     return range_of_components(self, range.start, range.end, step);
   }
-  if (!self.is_ragged(dim)) return {slice(self.values(), nested::values_dim(dim, self), start, end, step), self.ragged()};
+  if (!self.is_ragged(dim))
+    return NestedTensor::of_op(slice(self.values(), nested::values_dim(dim, self), start, end, step), self.ragged());
   return take(self, kept_rows(self.ragged(), "slice", {dim, start, end, step},
                               [&] { return sliced(self, dim, step, [&](int64_t) { return std::pair(start, end); }); }));
 }
@@ -208,7 +210,8 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_
           "{} components from {} on are more than shape {} has (expected no more)", length, start, nested::ShapeOf{self});
     return component_range(self, first, first + length);
   }
-  if (!self.is_ragged(dim)) return {narrow(self.values(), nested::values_dim(dim, self), start, length), self.ragged()};
+  if (!self.is_ragged(dim))
+    return NestedTensor::of_op(narrow(self.values(), nested::values_dim(dim, self), start, length), self.ragged());
   return take(self, kept_rows(self.ragged(), "narrow", {dim, start, length},
                               [&] { return narrowed(self, dim, [&](int64_t) { return std::pair(start, length); }); }));
 }
@@ -273,16 +276,17 @@ NestedTensor roll(const NestedTensor& self, int64_t shift, int64_t dim) {
     const int64_t count = self.components(), by = count == 0 ? 0 : (shift % count + count) % count;
     return range_of_components(self, count - by, count, 1, count - by);
   }
-  if (!self.is_ragged(dim)) return {roll(self.values(), shift, nested::values_dim(dim, self)), self.ragged()};
+  if (!self.is_ragged(dim)) return NestedTensor::of_op(roll(self.values(), shift, nested::values_dim(dim, self)), self.ragged());
   const Tensor index =
       kept_value(self.ragged(), "roll", {dim, shift}, [&] { return rolled(self, dim, [&](int64_t) { return shift; }).index; });
-  return {index_select_or(self.values(), index), self.ragged()};
+  return NestedTensor::of_op(index_select_or(self.values(), index), self.ragged());
 }
 
 NestedTensor index_select(const NestedTensor& self, int64_t dim, const Tensor& index) {
   dim = nested::wrap_dim(dim, self);
   if (dim == 0) return chosen_components(self, nested::to_indices(index, "index"));
-  if (!self.is_ragged(dim)) return {index_select(self.values(), nested::values_dim(dim, self), index), self.ragged()};
+  if (!self.is_ragged(dim))
+    return NestedTensor::of_op(index_select(self.values(), nested::values_dim(dim, self), index), self.ragged());
   return take(self, nested::rows_at_all(self.ragged(), ragged_dim(dim), nested::to_indices(index, "index")));
 }
 
@@ -336,7 +340,7 @@ NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim, const Sc
           dim, nested::ShapeOf{self});
     const Tensor index = kept_value(self.ragged(), "shift", {dim, offset},
                                     [&] { return shifted(self, dim, [&](int64_t) { return offset; }).index; });
-    return {index_select_or(self.values(), index, value), self.ragged()};
+    return NestedTensor::of_op(index_select_or(self.values(), index, value), self.ragged());
   });
 }
 

@@ -118,7 +118,7 @@ void require_same_ragged(const Ragged& self, const Ragged& other, std::string_vi
 }
 
 NestedTensor converted(const NestedTensor& x, const autograd::Converted& as) {
-  return x.defined() ? NestedTensor(as(x.values()), x.ragged()) : x;
+  return x.defined() ? NestedTensor::of_op(as(x.values()), x.ragged()) : x;
 }
 
 std::vector<NestedTensor> converted(const std::vector<NestedTensor>& x, const autograd::Converted& as) {

@@ -88,8 +88,9 @@ namespace nested {
 NestedTensor conv1d(const NestedTensor& input, const Tensor& weight, const Tensor& bias, int64_t stride, Padding padding,
                     int64_t dilation, int64_t groups) {
   if (regular_sequences(input))
-    return {conv1d(input.values(), weight, bias, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups}),
-            input.ragged()};
+    return NestedTensor::of_op(
+        conv1d(input.values(), weight, bias, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups}),
+        input.ragged());
   check(weight.dim() == 3, Argument{"weight"}, "has shape {} (expected [out, in / groups, kernel])", to_string(weight.sizes()));
   const Ragged counts = in_windows(input.ragged(), weight.size(2), stride, dilation, padding);
   return {segment_conv1d(input.values(), sequences(input.ragged()), weight, bias, stride, padding, dilation, groups), counts};
@@ -97,18 +98,18 @@ NestedTensor conv1d(const NestedTensor& input, const Tensor& weight, const Tenso
 
 NestedTensor avg_pool1d(const NestedTensor& input, int64_t kernel_size, std::optional<int64_t> stride, Padding padding) {
   if (regular_sequences(input))
-    return {avg_pool1d(input.values(), kernel_size, {.stride = stride, .padding = padding}), input.ragged()};
+    return NestedTensor::of_op(avg_pool1d(input.values(), kernel_size, {.stride = stride, .padding = padding}), input.ragged());
   return pool1d(input, kernel_size, stride, padding, false);
 }
 
 NestedTensor max_pool1d(const NestedTensor& input, int64_t kernel_size, std::optional<int64_t> stride, Padding padding) {
   if (regular_sequences(input))
-    return {max_pool1d(input.values(), kernel_size, {.stride = stride, .padding = padding}), input.ragged()};
+    return NestedTensor::of_op(max_pool1d(input.values(), kernel_size, {.stride = stride, .padding = padding}), input.ragged());
   return pool1d(input, kernel_size, stride, padding, true);
 }
 
 NestedTensor interpolate1d(const NestedTensor& input, double scale, Interpolation mode) {
-  if (regular_sequences(input)) return {interpolate1d(input.values(), scale, mode), input.ragged()};
+  if (regular_sequences(input)) return NestedTensor::of_op(interpolate1d(input.values(), scale, mode), input.ragged());
   const Ragged counts = with_lengths(input.ragged(), "scaled", {std::bit_cast<int64_t>(scale)},
                                      [&](const Ragged& of) { return shapes::scale_lengths(of, scale); });
   return {segment_interpolate1d(input.values(), sequences(input.ragged()), scale, mode), counts};

@@ -19,7 +19,9 @@ class Embedding final : public Module {
 
   /// Tokens [...] of an integer dtype -> vectors [..., width].
   Tensor operator()(const Tensor& tokens) const { return embedding(weight, tokens); }
-  NestedTensor operator()(const NestedTensor& tokens) const { return {embedding(weight, tokens.values()), tokens.ragged()}; }
+  NestedTensor operator()(const NestedTensor& tokens) const {
+    return NestedTensor::of_op(embedding(weight, tokens.values()), tokens.ragged());
+  }
 
   DECKLE_MEMBERS(weight);
 

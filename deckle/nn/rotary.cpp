@@ -105,6 +105,8 @@ RotaryAngles Rotary::with_table(const Tensor& positions, int64_t count, DType dt
 
 Tensor rotate(const Tensor& x, const RotaryAngles& angles) { return rotary(x, angles.positions, angles.cosines, angles.sines); }
 
-NestedTensor rotate(const NestedTensor& x, const RotaryAngles& angles) { return {rotate(x.values(), angles), x.ragged()}; }
+NestedTensor rotate(const NestedTensor& x, const RotaryAngles& angles) {
+  return NestedTensor::of_op(rotate(x.values(), angles), x.ragged());
+}
 
 }  // namespace deckle::nn

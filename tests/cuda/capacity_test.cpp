@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "deckle/autograd/meta.h"
 #include "deckle/core/cuda/counters.h"
 #include "deckle/core/cuda/graph.h"
 #include "deckle/core/tensor_impl.h"
@@ -132,6 +133,44 @@ TEST(CudaCapacity, SpareRowsAreZeroForwardAndBackward) {
   testing::expect_close(shift.grad(), expected_shift.grad(), 1e-4, 1e-5);
   testing::expect_close(slice(values.grad(), 0, 0, 7), expected_in.values().grad(), 1e-4, 1e-5);
   testing::expect_equal(slice(values.grad(), 0, 7, 10), zeros({3, 4}, DType::float32, kGpu));
+}
+
+TEST(CudaCapacity, TheCallersTensorStaysAsItIs) {
+  NEEDS_GPU();
+  RaggedCapacity room({.components = 3, .rows = 6, .longest = 4}, kGpu);
+  room.set_lengths(Lengths{3, 0, 1});
+  const Tensor clear = tensor({1.0f, 1.0f, 1.0f, 1.0f, 0.0f, 0.0f}).reshape({6, 1}).to(kGpu);
+  const Tensor data = (rand({7, 2}) + 1).to(kGpu), before = data.clone(), rows = slice(data, 0, 1, 7);  // a view
+  const NestedTensor x(rows, room.ragged()), row(expand(slice(data, 0, 0, 1), {6, 2}), room.ragged());
+  testing::expect_equal(data, before);
+  testing::expect_equal(x.values(), slice(before, 0, 1, 7) * clear);
+  testing::expect_equal(row.values(), expand(slice(before, 0, 0, 1), {6, 2}) * clear);
+  const NestedTensor flags(full({6}, true, DType::bool_, kGpu), room.ragged());
+  EXPECT_EQ(flags.values().to_vector<bool>(), (std::vector<bool>{true, true, true, true, false, false}));
+  // What a backward pass reads: all rows of it, as they were.
+  const Tensor leaf = rows.detach().clone().requires_grad_(), product = leaf * 2, square = product * product;
+  const NestedTensor of_product(product, room.ragged());
+  deckle::sum(square).backward();
+  testing::expect_close(leaf.grad(), leaf.detach() * 8, 1e-6, 1e-6);
+  fill_(slice(data, 0, 0, 7), 5);
+  testing::expect_equal(x.values(), slice(before, 0, 1, 7) * clear);
+}
+
+TEST(CudaCapacity, LeavesKeepTheHooksThatTheyHave) {
+  NEEDS_GPU();
+  RaggedCapacity room({.components = 3, .rows = 6, .longest = 4}, kGpu);
+  room.set_lengths(Lengths{3, 0, 1});
+  const Tensor clear = tensor({1.0f, 1.0f, 1.0f, 1.0f, 0.0f, 0.0f}).reshape({6, 1}).to(kGpu);
+  const Tensor leaf = (rand({6, 2}) + 1).to(kGpu).detach().requires_grad_();
+  for (int i = 0; i < 3; ++i) deckle::sum((NestedTensor(leaf, room.ragged()).values() + 1) * 2).backward();
+  EXPECT_EQ(leaf.impl()->meta->leaf_hooks.size(), 0u);
+  testing::expect_equal(leaf.grad(), expand(clear, {6, 2}) * 6);
+  const NestedTensor nested = NestedTensor(leaf.detach(), room.ragged()).requires_grad_();
+  for (int i = 0; i < 3; ++i) {
+    deckle::sum(nested.to(DType::float32).values() * 2).backward();  // the same tensor again
+    EXPECT_EQ(nested.requires_grad_().values().impl()->meta->leaf_hooks.size(), 1u);
+  }
+  testing::expect_equal(nested.grad().values(), expand(clear, {6, 2}) * 6);
 }
 
 TEST(CudaCapacity, SpareRowsStayZeroInWhatIsWritten) {

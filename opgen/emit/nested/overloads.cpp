@@ -215,20 +215,21 @@ class Overloads {
     return parts;
   }
 
-  /// `return NestedTensor(call, ragged);` for one, several or a list of results.
+  /// `return NestedTensor::of_op(call, ragged);` for one, several or a list of results.
   std::string wrap_results(const std::string& call, const std::string& ragged) const {
     const std::vector<Result>& results = op_.schema.results;
     if (results.size() == 1 && results[0].type.list) {
       return fmt::format(
-          "std::vector<NestedTensor> results;\nfor (const Tensor& values : {}) results.emplace_back(values, {});\nreturn "
+          "std::vector<NestedTensor> results;\nfor (const Tensor& values : {}) results.push_back(NestedTensor::of_op(values, "
+          "{}));\nreturn "
           "results;\n",
           call, ragged);
     }
-    if (results.size() == 1) return fmt::format("return NestedTensor({}, {});\n", call, ragged);
+    if (results.size() == 1) return fmt::format("return NestedTensor::of_op({}, {});\n", call, ragged);
     std::vector<std::string> names, wrapped_names;
     for (size_t i = 0; i < results.size(); ++i) {
       names.push_back(op_.result_name(i));
-      wrapped_names.push_back(fmt::format("NestedTensor({}, {})", names.back(), ragged));
+      wrapped_names.push_back(fmt::format("NestedTensor::of_op({}, {})", names.back(), ragged));
     }
     return fmt::format("const auto [{}] = {};\nreturn {{{}}};\n", join(names), call, join(wrapped_names));
   }
@@ -317,7 +318,7 @@ class Overloads {
     std::string lines = broadcasts() ? fmt::format("const nested::Lead lead = {};\n", first()) : require_same();
     if (op_.nested.rows) lines += require_rows(first());
     return lines + wrap(op_.home.prefix() + call, cpp::passed_on(op_, values_arguments(false)), ";\n") +
-           fmt::format("return NestedTensor({0}.values(), {0}.ragged());\n", first());
+           fmt::format("return NestedTensor::of_op({0}.values(), {0}.ragged());\n", first());
   }
 
   const Program& program_;
