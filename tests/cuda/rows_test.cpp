@@ -312,6 +312,32 @@ TEST(CudaRows, Reductions) {
       "argmax of all", [](const Tensor& x, const Tensor&) { return argmax(x).to(DType::float64); }, {{1200, 1000}}, true);
 }
 
+/// The largest numbers of a dtype, of which two leave it, and those of bfloat16 leave float too.
+TEST(CudaRows, SumsAndMeansOfTheLargestNumbers) {
+  NEEDS_GPU();
+  for (const DType dtype : {DType::bfloat16, DType::float32, DType::float16}) {
+    const double large = dtype == DType::float16 ? 6e4 : 3e38;
+    for (const int64_t n : {32, 96, 1024, 4096, 50'000, 200'000}) {  // of both kinds of rows, and cut into parts
+      SCOPED_TRACE(std::string(name(dtype)) + ", " + std::to_string(n));
+      std::vector<double> numbers(static_cast<size_t>(n));
+      for (int64_t i = 0; i < n / 32 * 32; ++i) numbers[static_cast<size_t>(i)] = i / 16 % 2 == 0 ? large : -large;
+      const Tensor signs = tensor(numbers).to(dtype), same = full({n}, large, dtype);
+      for (const int64_t rows : {1, 3, 64}) {
+        const Tensor zero = zeros({rows}, dtype), mean_of_same = full({rows}, large, dtype);
+        for (const int64_t dim : {0, 1}) {
+          const auto on_gpu = [&](const Tensor& row) {
+            const Tensor all = expand(row, {rows, n});
+            return (dim == 1 ? contiguous(all) : contiguous(transpose(all, 0, 1))).to(Device::cuda());
+          };
+          EXPECT_EQ(sum(on_gpu(signs), dim).to_vector(), zero.to_vector()) << rows << " sums over dim " << dim;
+          EXPECT_EQ(mean(on_gpu(signs), dim).to_vector(), zero.to_vector()) << rows << " means over dim " << dim;
+          EXPECT_EQ(mean(on_gpu(same), dim).to_vector(), mean_of_same.to_vector()) << rows << " means over dim " << dim;
+        }
+      }
+    }
+  }
+}
+
 TEST(CudaRows, PointwiseFunctions) {
   NEEDS_CUDA_KERNELS();
   check(

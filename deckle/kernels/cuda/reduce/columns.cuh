@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
           for (int k = 0; k < kWidth; ++k) {
             if constexpr (Columns::kHalves && TakesFew<R>) {
-              reduction.add(acc[k], few_of<kCount>(reduction, [&](int u) { return loaded[u].x[k]; }), i);
+              add_few<kCount>(reduction, acc[k], i, [&](int u) { return loaded[u].x[k]; });
             } else {
 #pragma unroll
               for (int u = 0; u < kCount; ++u) reduction.add(acc[k], loaded[u].x[k], i + u * kColumnDepth);

@@ -18,6 +18,8 @@ struct Sum {
   __device__ T start() const { return 0; }
   __device__ void add(T& acc, T x, int64_t) const { acc = merge(acc, x); }
   __device__ float few(float x, float y) const { return x + y; }
+  /// bfloat16 is as wide as float: four of its elements may leave both, though their sum with others does not.
+  __device__ bool holds(float few) const { return ::isfinite(few); }
   /// Halves eight at a time, float32 one by one.
   template <typename E, int kCount>
   __device__ void vectors(T& acc, const uint4 (&raw)[kCount]) const {
@@ -26,7 +28,7 @@ struct Sum {
       if constexpr (sizeof(E) == 2) {
         float x[8];
         pointwise::decode<E>(raw[u], x);
-        acc += few_of<8>(*this, [&](int k) { return x[k]; });
+        add_few<8>(*this, acc, 0, [&](int k) { return x[k]; });
       } else {
         acc += __uint_as_float(raw[u].x);
         acc += __uint_as_float(raw[u].y);
@@ -118,6 +120,7 @@ struct Extremum {
   __device__ T start() const { return nothing; }
   __device__ void add(T& acc, T x, int64_t) const { acc = merge(acc, x); }
   __device__ float few(float x, float y) const { return x != x || (largest ? x > y : x < y) ? x : y; }
+  __device__ bool holds(float) const { return true; }
   /// Of all elements, in their own dtype.
   template <typename E, int kCount>
   __device__ void vectors(T& acc, const uint4 (&raw)[kCount]) const {

@@ -125,4 +125,13 @@ __device__ __forceinline__ float few_of(const R& reduction, const F& f) {
     return reduction.few(few_of<kCount / 2, kFirst>(reduction, f), few_of<kCount / 2, kFirst + kCount / 2>(reduction, f));
 }
 
+/// Takes f(0), f(1), ... f(kCount - 1), halves as floats, along: together, unless they leave float on their way.
+template <int kCount, class R, typename Acc, typename F>
+__device__ __forceinline__ void add_few(const R& reduction, Acc& acc, int64_t i, const F& f) {
+  const float few = few_of<kCount>(reduction, f);
+  if (reduction.holds(few)) return reduction.add(acc, few, i);
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) reduction.add(acc, f(k), i);
+}
+
 }  // namespace deckle::kernels::cuda::reduce

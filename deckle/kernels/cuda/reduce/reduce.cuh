@@ -3,7 +3,7 @@
 // Reductions over any dims of operands with any strides, in an order that the shape alone decides. A reduction R has
 //   Acc            what is kept of the elements so far; Acc R::start()
 //   R::add(acc, x, i)    takes element i of a row along, i ascending; R::merge(a, b) two parts of a row, a's elements first
-//   R::few(x, y)         if there: two halves as one float, four or eight of which are added at once
+//   R::few(x, y)         if there: two halves as one float, four or eight of which are added at once, if R::holds(few)
 //   R::vectors(acc, raw) if there: vector_rows.cuh
 //   R::finish(acc, length, outputs, row)   writes the results of a row
 // and computes in T: double, which every floating dtype is exact in, or int64.
@@ -46,7 +46,7 @@ __device__ void add_vectors(const R& reduction, typename R::Acc& acc, const Prob
           pointwise::decode_raw<V>(loaded[u], problem.dtype, x);
           if constexpr (sizeof(V) == 4 && TakesFew<R>) {
             if (problem.dtype != DType::float32) {
-              reduction.add(acc, few_of<kWidth>(reduction, [&](int k) { return x[k]; }), i);
+              add_few<kWidth>(reduction, acc, i, [&](int k) { return x[k]; });
               continue;
             }
           }
