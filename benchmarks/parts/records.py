@@ -59,7 +59,7 @@ def sanitizers(results):
             text += f"\n{what.capitalize()}, {whose}, {len(names)}: " if names else ""
             text += ", ".join(f"{suite} ({count})" if count > 1 else suite for suite, count in suites.items())
             text += "\n" if names else ""
-    return text + (f"\n{r['remarks']}\n" if "remarks" in r else ""), {}
+    return text, {}
 
 
 PARTS = {"durations": durations, "sanitizers": sanitizers, "lines_of_code": lines_of_code,
