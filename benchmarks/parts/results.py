@@ -4,7 +4,9 @@ import json
 import re
 import subprocess
 
-AGE = "**Older than the code it measures:**"
+from attention_cpu import tables as attention_tables
+
+AGE = "**Older than the code it measures.**"
 LIBRARY = ["deckle", "ops", "opgen/emit/cpp", ":!deckle/kernels/cuda", ":!deckle/core/cuda"]
 ON_GPU = ["deckle", "ops", "opgen/emit/cpp", ":!deckle/kernels/cpu"]
 # What a result measures: a change of these files ages it. Whatever runs the library ages with all of it.
@@ -78,23 +80,24 @@ class Results:
 
     def foreign(self, result):
         """What of a result, or of its rows, names a commit that is none of this history, where there is one."""
-        if self.git("rev-parse", "--is-shallow-repository") != "false" or self.git("rev-parse", "HEAD") is None:
+        if not self.has_history():
             return
         parts = [result, *(row for row in result.get("rows", []) if isinstance(row, dict) and "commit" in row)]
         for commit in dict.fromkeys(facts(part)["commit"] for part in parts):
             if is_fact("commit", commit) and self.git("merge-base", "--is-ancestor", commit, "HEAD") is None:
                 yield f"its commit {commit} is not in this history"
 
+    def has_history(self):
+        """Whether commits of results are here, so that their age can be known."""
+        return self.git("rev-parse", "HEAD") is not None and self.git("rev-parse", "--is-shallow-repository") == "false"
+
     def age(self, name, commit):
-        """What changed since: a sentence, or nothing."""
-        changes = self.git("log", "--format=%h", f"{commit.split('+')[0]}..HEAD", "--", *MEASURES[name])
-        if changes is None:
-            return f"{AGE} commit {commit} is not in this history." if re.match("[0-9a-f]{7}", commit) else ""
-        count = len(changes.split())
-        names = ", ".join(place for place in MEASURES[name] if place[0] != ":")
-        without = " and ".join(place[2:] for place in MEASURES[name] if place[0] == ":")
-        names += f" but for {without}" if without else ""
-        return f"{AGE} {count} commit{'s' * (count > 1)} since then changed {names}." if count else ""
+        """A mark where the code is not that of the commit any more: the working tree's, so that who changes it can mark it."""
+        if not self.has_history():
+            return ""
+        changed = subprocess.run(["git", "-C", self.root, "diff", "--quiet", commit.split("+")[0], "--", *MEASURES[name]],
+                                 capture_output=True)
+        return AGE if changed.returncode == 1 and MEASURES[name] else ""
 
     def source(self, name):
         """The lines under a figure."""
