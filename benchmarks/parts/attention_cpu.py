@@ -86,20 +86,8 @@ def shares(results):
     return text + "\n", {}
 
 
-def amx(results):
-    r = results.read("attention_cpu_emerald_rapids")
-    rows = [(f"D = {f['D']}, {f['setting']}", "causal" if f["causal"] else "full", f["what"], f"{f['gflops']:,.0f}",
-             f"{f['pytorch']:,.0f}", f"{f['gflops'] / f['pytorch']:.2f}") for f in r["figures"]]
-    ratios = [f["gflops"] / f["pytorch"] for f in r["figures"]]
-    worst = max(e["deckle"] / e["pytorch"] for e in r["errors"])
-    return (f"{r['dtype']} with AMX, 4,096 tokens, 8 heads, PyTorch {r['torch']}. On two cores, in turns: {min(ratios):.2f} to "
-            f"{max(ratios):.2f} times its rate, {mean(ratios):.2f} in the geometric mean of {len(ratios)} settings; rms "
-            f"errors at most {worst:.2f} of its. {attention_tables.EARLIER}\n\n"
-            + table(["batch", "mask", "pass", "GF/s", "PyTorch", "ratio"], rows)), {}
-
-
 PARTS = {"attention_cpu": attention_cpu, "attention_cpu_shares": shares,
          "attention_cpu_by_isa": table_of(attention_tables.by_isa, "attention_cpu_by_isa"),
-         "attention_cpu_efficiency": efficiency, "attention_cpu_emerald_rapids": amx,
+         "attention_cpu_efficiency": efficiency,
          "attention_cpu_float16": table_of(attention_tables.float16, "attention_cpu_float16"),
          "attention_cpu_decoding": table_of(attention_tables.decoding, "attention_cpu_decoding")}

@@ -4,15 +4,13 @@ import json
 import re
 import subprocess
 
-from attention_cpu import tables as attention_tables
-
 AGE = "**Older than the code it measures.**"
 LIBRARY = ["deckle", "ops", "opgen/emit/cpp", ":!deckle/kernels/cuda", ":!deckle/core/cuda"]
 ON_GPU = ["deckle", "ops", "opgen/emit/cpp", ":!deckle/kernels/cpu"]
 # What a result measures: a change of these files ages it. Whatever runs the library ages with all of it.
 MEASURES = {
     **dict.fromkeys(("attention_cpu", "attention_cpu_by_isa", "attention_cpu_float16", "attention_cpu_decoding",
-                     "attention_cpu_emerald_rapids", "nested_ops", "earlier", "dense_ops", "small_tensors",
+                     "nested_ops", "earlier", "dense_ops", "small_tensors",
                      "language_model_losses", "call_overhead", "language_model", "smallest_program"), LIBRARY),
     **dict.fromkeys(("sampling", "demo"), [*LIBRARY, "tools/deckle"]),
     **dict.fromkeys(("gpu_ops", "gpu_training", "gpu_language_model"), ON_GPU),
@@ -33,7 +31,7 @@ MEASURES = {
 # another machine are FOLDER/NAME.
 LOAD = "what other processes used meanwhile was not measured"
 INCOMPLETE = {
-    **dict.fromkeys(("attention_cpu", "attention_cpu_emerald_rapids", "attention_cuda", "attention_cuda_f16",
+    **dict.fromkeys(("attention_cpu", "attention_cuda", "attention_cuda_f16",
                      "attention_cuda_features", "attention_cuda_flash4", "attention_cuda_portable"), LOAD),
     **dict.fromkeys(("intel_6_207_amx_2_cores/attention_cpu_avx512_bf16", "intel_6_207_amx_2_cores/attention_cpu_avx512",
                      "intel_6_207_amx_2_cores/attention_cpu_avx2"), "its name alone says DECKLE_CPU"),
