@@ -148,8 +148,8 @@ def facts(command, name=None):
         "machine": machine(),
         "commit": commit(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        # Files by their names: folders are the machine's.
-        "command": re.sub(r"(?<=[\s=])/\S*/", "", " ".join([*settings(), command])),
+        # Files by their names: folders, those outside of the tree and hidden ones, are the machine's.
+        "command": re.sub(r"(?<=[\s=])(?:/|(?:[^\s=]*/)?\.)\S*/", "", " ".join([*settings(), command])),
     }
 
 

@@ -101,7 +101,8 @@ class Figures(Folder):
             self.write("benchmarks/results/sampling.json", json.dumps({**RESULT, key: forged}))
             self.expect_complaint(f"benchmarks/results/sampling.json: no {key}")
         for key, forged, complaint in (("others", 0.5, "other processes used 0.5"), ("others", "few", "other processes used few"),
-                                       ("command", "run --python /opt/python", "its command names files of the machine")):
+                                       *(("command", f"run {path}", "its command names files of the machine") for path in (
+                                           "--python /opt/python", "--text .cache/fortunes", "--text=a/.b/c", "../texts/a"))):
             self.write("benchmarks/results/sampling.json", json.dumps({**RESULT, key: forged}))
             self.expect_complaint(f"benchmarks/results/sampling.json: {complaint}")
         for forged, complaint in (("{}", "machine, commit, date"), ("[1]", "machine, commit, date"), ("{", "no JSON")):
@@ -559,6 +560,11 @@ class Kept(Folder):
     def test_what_is_left_after_a_budget_is_measured_once(self):
         self.assertEqual(report.Budget(60).rounds(5), 5)
         self.assertEqual(report.Budget(0).rounds(5), 1)
+
+    def test_commands_name_files_without_the_machines_folders(self):
+        for command, noted in (("a/run --text /usr/share/fortunes", "a/run --text fortunes"), ("a/run .cache/x/t", "a/run t"),
+                               ("a/run --text=b/.c/t", "a/run --text=t"), ("a/run --build build/release", None)):
+            self.assertEqual(report.facts(command)["command"], noted or command)
 
     def test_own_processes_are_no_disturbance(self):
         before = report.Processors()
