@@ -6,7 +6,7 @@ PARTS = {name: part for module in (attention_cpu, attention_cuda, gpu, language_
          for name, part in module.PARTS.items()}
 # The result of a part that is not called as it.
 RESULTS = {"attention_cpu_shares": "attention_cpu", "attention_cpu_efficiency": "attention_cpu",
-           "dense_ops_products": "dense_ops"}
+           "dense_ops_products": "dense_ops", "attention_cuda_rates": "attention_cuda"}
 # Parts of results of several machines, or of what few of them have: they need not stand on a page.
 WHERE_SENSIBLE = ("attention_cpu_efficiency", "dense_ops_products")
 # What writes a result that is not called as its benchmark.

@@ -4,6 +4,24 @@ from harness import svg
 from parts.results import facts
 from parts.text import picture, table
 
+# TFLOP/s that bf16 kernels must reach, and those they aim at: forward, backward.
+TARGETS = {"D128 S16k": ("700 / –", "590 / 622"), "D128 S16k causal": ("690 / –", "560 / 604"),
+           "D128 S4k causal": ("–", "520 / –"), "D128 S2k": ("–", "520 / 529"), "D128 S512": ("–", "370 / –"),
+           "D64 S16k": ("560 / –", "530 / 544"), "D256 S4k": ("–", "480 / –"),
+           "ragged 64 x 1212, D128 H16": ("–", "520 / 528"), "ragged 512 x 58, D64 H12": ("180 / –", "160 / –"),
+           "ragged 1 x 4096, D128 MQA 32/1": ("–", "400 / –")}
+OTHERS = ("deckle, planned", "FlashAttention-4", "FlashAttention-4, deterministic", "FlashAttention-2",
+          "FlashAttention-2, deterministic", "FlexAttention", "deckle portable")
+METHOD = """\
+Median of interleaved turns of steady work in random order, L2 flushed before each call, `benchmarks/attention_cuda/bench.py`.
+TFLOP/s of useful work, in brackets milliseconds and the mean SM clock while it ran: under steady load the card's power limit sets
+the clock. Peers: cuDNN through PyTorch's scaled_dot_product_attention for dense, PyTorch's varlen_attn for ragged batches,
+FlexAttention there with a block mask, FlashAttention-4 where its package is installed. Our backward is always bit-equal from run
+to run. Peers run as PyTorch does by default, which is not deterministic; for D128 S4k causal FlashAttention-2 is also listed as
+it runs under `use_deterministic_algorithms`. Under it, cuDNN runs as before, and its dQ still differs from run to run. "planned":
+the offsets of a ragged batch were decoded once, outside.
+
+"""
 
 def attention_cuda(results):
     r = results.read("attention_cuda")
@@ -89,6 +107,42 @@ def pairs(name):
     return part
 
 
+def rates(name):
+    """All of a run of bench.py: every contender, what is needed, and errors."""
+    def part(results):
+        r, cells, errors = results.read(name), {}, {}
+        for row in r["rows"]:
+            if "ms" in row:
+                cells.setdefault((row["case"], row["direction"]), {})[row["contender"]] = row
+            else:
+                errors.setdefault(row["case"], {})[row["error"]] = row["values"]
+
+        def show(row, contender):
+            found = row.get(contender)
+            return f"{found['tflops']:.0f} ({found['ms']:.3f} ms, {found['mhz']:.0f} MHz)" if found else "–"
+
+        def compare(values):
+            peer = values.get("cuDNN", values.get("varlen_attn"))
+            return f"{values['deckle']:.2e} / {peer:.2e} = {values['deckle'] / peer:.2f}" if peer else "–"
+        others = [name for name in OTHERS if any(name in row for row in cells.values())]
+        rows = []
+        for (case, direction), row in cells.items():
+            target = TARGETS.get(case, "––")[direction == "backward"] if r["dtype"] == "bf16" else "–"
+            peer = "cuDNN" if "cuDNN" in row else "varlen_attn"
+            ratio = f"{row['deckle']['tflops'] / row[peer]['tflops']:.2f}" if peer in row and "deckle" in row else "–"
+            rows.append((case, direction, target, show(row, "deckle"), f"{peer} {show(row, peer)}", ratio,
+                         *(show(row, name) for name in others)))
+        whats = ("out", "grad_q", "grad_k", "grad_v")
+        return (f"{r['dtype']}. {METHOD}"
+                + table(["case", "direction", "needed / aim", "deckle", "peer", "ratio", *others], rows)
+                + "\nRelative error against float64 of the last kv head and the query heads that share it, ours over the peer's:"
+                + "\n\n"
+                + table(["case", *whats], [(case, *(compare(of.get(what, {})) for what in whats))
+                                           for case, of in errors.items()])), {}
+    return part
+
+
 PARTS = {"attention_cuda": attention_cuda, "attention_cuda_choices": choices, "attention_cuda_features": features,
-         "attention_cuda_limit": limit,
+         "attention_cuda_limit": limit, "attention_cuda_rates": rates("attention_cuda"),
+         **{name: rates(name) for name in ("attention_cuda_f16", "attention_cuda_flash4")},
          **{name: pairs(name) for name in ("attention_cuda_pairs", "attention_cuda_memory_efficient")}}

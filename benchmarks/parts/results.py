@@ -14,8 +14,8 @@ MEASURES = {
                      "language_model_losses", "call_overhead", "language_model", "smallest_program"), LIBRARY),
     **dict.fromkeys(("sampling", "demo"), [*LIBRARY, "tools/deckle"]),
     **dict.fromkeys(("gpu_ops", "gpu_training", "gpu_language_model"), ON_GPU),
-    **dict.fromkeys(("attention_cuda", "attention_cuda_features", "attention_cuda_pairs"),
-                    ["deckle/kernels/cuda", "deckle/attention"]),
+    **dict.fromkeys(("attention_cuda", "attention_cuda_f16", "attention_cuda_flash4", "attention_cuda_features",
+                     "attention_cuda_pairs"), ["deckle/kernels/cuda", "deckle/attention"]),
     **dict.fromkeys(("attention_cuda_memory_efficient", "attention_cuda_limit"), []),  # nothing of the library
     "build_cost": ["deckle", "opgen", "ops", "cmake", "CMakeLists.txt"],
     "build_cuda": ["deckle/kernels/cuda", "deckle/core/cuda", "ops", "opgen/emit/cpp", "cmake"],
@@ -31,8 +31,9 @@ MEASURES = {
 # another machine are FOLDER/NAME.
 LOAD = "what other processes used meanwhile was not measured"
 INCOMPLETE = {
-    **dict.fromkeys(("attention_cpu", "attention_cuda", "attention_cuda_f16",
-                     "attention_cuda_features", "attention_cuda_flash4", "attention_cuda_portable"), LOAD),
+    **dict.fromkeys(("attention_cpu", "attention_cuda", "attention_cuda_f16", "attention_cuda_features",
+                     "attention_cuda_portable"), LOAD),
+    "attention_cuda_flash4": LOAD + ": the host compiled other programs, so compare within this run alone",
     **dict.fromkeys(("intel_6_207_amx_2_cores/attention_cpu_avx512_bf16", "intel_6_207_amx_2_cores/attention_cpu_avx512",
                      "intel_6_207_amx_2_cores/attention_cpu_avx2"), "its name alone says DECKLE_CPU"),
     "attention_cuda_again": "of a commit with changes",
