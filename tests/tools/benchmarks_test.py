@@ -109,22 +109,52 @@ class Figures(Folder):
             self.write("benchmarks/results/sampling.json", forged)
             self.expect_complaint(f"benchmarks/results/sampling.json: {complaint}")
 
+    def expect_sources(self, page, text, missing):
+        """That of a page the figures of these lines, and no others, are found to have no source."""
+        self.write(page, text)
+        code, output = self.figures("--check")
+        found = [line.split("' has no source")[0] for line in output.splitlines() if "has no source" in line]
+        self.assertEqual(sorted(found), sorted(f"{page}:{line}: '{words}" for line, words in missing), output)
+        self.assertEqual(code, bool(missing), output)
+        (self.root / page).unlink()
+
     def test_a_figure_without_a_source(self):
         self.figures()
-        for figure in ("12.5 GF/s", "840 TFLOP/s", "2.285 bits per byte", "3,000 tokens/s", "5 ms", "3 times as fast",
-                       "3.5 TFLOPS", "120 GFLOPS", "3 seconds", "70 %", "12× faster", "99,000 tokens per second", "500 MiB",
-                       "9 min"):
-            self.write("docs/attention.md", f"# Attention\n`sampling.json`\n\n## Speed\nIt does {figure}.\n")
-            self.expect_complaint(f"docs/attention.md:5: '{figure}' has no source")
-            quoted = f"# Page\n\n## Speed\nIt does {figure} (`benchmarks/results/sampling.json`).\n"
-            self.write("docs/attention.md", quoted)  # may be another than the file has
-            self.expect_complaint(f"docs/attention.md:4: '{figure}' has no source")
-            self.write("docs/attention.md", "# Attention\n")
-            self.write("docs/hopper.md", quoted)
-            self.assertEqual(self.figures("--check")[0], 0)
-            self.write("docs/hopper.md", quoted.replace("sampling.json", "the last run"))
-            self.expect_complaint(f"docs/hopper.md:4: '{figure}' has no source")
-            self.write("docs/hopper.md", "# Hopper\n")
+        words = ("12.5 GF/s", "840 TFLOP/s", "2.285 bits per byte", "3,000 tokens/s", "5 ms", "3 times as fast",
+                 "3.5 TFLOPS", "120 GFLOPS", "3 seconds", "70 %", "12×", "99,000 tokens per second", "500 MiB",
+                 "9 min", "2.9x", "twice as fast", "three times the speed", "half the time", "2 times faster",
+                 "1.5 times PyTorch's")
+        for page in ("docs/attention.md", "docs/sub/page.md", "ARCHITECTURE.md", "ops/page.md"):  # a file is no source of them
+            self.expect_sources(page, "# Page\n\n## Speed\nOf `benchmarks/results/sampling.json`\n"
+                                + "".join(f"it is {each}.\n" for each in words), list(enumerate(words, 5)))
+
+    def test_quoted_figures_are_those_of_their_files(self):
+        self.figures()
+        words = ("2,032 tokens/s", "2,033 tokens/s", "2,014 tokens/s", "20.3 %", "2,014 against 2,279", "2,014 against 2,280")
+        text = "# Page\n\n## Speed\nOf `benchmarks/results/sampling.json`\n" + "".join(f"it is {each}.\n" for each in words)
+        self.expect_sources("docs/hopper.md", text, [(6, words[1]), (8, words[3]), (10, words[5])])
+        self.expect_sources("docs/hopper.md", text.replace("sampling.json", "the last run"), [
+            (line, each) for line, each in enumerate(words, 5)])
+        self.expect_sources("docs/hopper.md", "# Page\n`sampling.json`, GF/s:\n\n| case | before | after |\n|---|---|---|\n"
+                            "| a | 2,032 | 2,279 |\n| b | 1,032 | 1 |\n", [(7, "1,032")])
+
+    def test_a_forged_page(self):
+        """Figures whose unit stands at the head of a table, on a page of a folder."""
+        self.figures()
+        rows = "| add | 12.5 | 3.1 |\n| exp | 9 | 2.9x |\n"
+        found = ["12.5", "3.1", "9", "2.9x"]
+        for words, head in (("", "| op | GF/s | ratio |"), ("", "| op | ours (ms) | theirs |"),
+                            ("Rates, ours and PyTorch's:\n\n", "| op | ours | theirs |")):
+            first = 5 + words.count("\n")
+            self.expect_sources("kernels/README.md", f"# Kernels\n\n{words}{head}\n|---|---|---|\n{rows}",
+                                [(first + i // 2, each) for i, each in enumerate(found)])
+        page = f"# Kernels\n\n| op | GF/s | ratio |\n|---|---|---|\n{rows}\n"
+        lines = [(5, "12.5"), (5, "3.1"), (6, "9"), (6, "2.9x")]
+        for source, missing in (("AMD EPYC, 0123456a, 2026-01-02", []), ("AMD EPYC, 2026-01-02", lines),
+                                ("0123456a, 2026-01-02", lines), ("AMD EPYC, 0123456a", lines)):
+            self.expect_sources("kernels/README.md", page + source + ".\n", missing)
+            self.expect_sources("docs/page.md", page + source + ".\n", lines)
+        self.expect_sources("kernels/README.md", "# Kernels\n\n| op | inputs | outputs |\n|---|---|---|\n| add | 2 | 1 |\n", [])
 
     def write_attention(self, folder, name, rate, threads=2):
         figures = [{"setting": "S=2048", "dtype": dtype, "D": 64, "causal": False, "what": "forward", "peak": 1000.0,
@@ -219,13 +249,6 @@ class Figures(Folder):
         self.figures()
         self.write("docs/attention.md", "# Attention\nAt most 3 s, up to 64 MiB; `7 % i`.\n".replace("At most", "It is at most"))
         self.assertEqual(self.figures("--check")[0], 0)
-
-    def test_every_page_is_looked_at(self):
-        self.figures()
-        for page in ("ARCHITECTURE.md", "docs/sub/page.md"):
-            path = self.write(page, "# Page\n\n## Speed\nIt takes 5 ms.\n")
-            self.expect_complaint(f"{page}:4: '5 ms' has no source")
-            path.unlink()
 
     def test_a_result_that_stands_nowhere(self):
         self.figures()
