@@ -33,9 +33,9 @@ def language_model(results):
             f"losses in the first 20 steps: {r['parity']['largest_first_20']:.1e}{half}.\n\n"
             + table(["training", "tokens/s", "Deckle is x times as fast", "range",
                      *("MiB beyond model and batches" for _ in memory)], rows))
-    groups = [(names.get(s["contender"], s["contender"]).replace("PyTorch, ", "") + (", one step" if s in once else ""),
+    label = lambda s: names.get(s["contender"], s["contender"]).replace("PyTorch, ", "").replace("Deckle, ", "")
+    groups = [(label(s) + (", one step" if s in once else ""),
                [(s["tokens/s"], svg.OURS if s["contender"].startswith("deckle") else svg.PEER)]) for s in r["speed"]]
-    groups[0] = ("nothing padded", groups[0][1])
     plot = svg.chart("Training a language model on ragged text", "tokens/s", [("", groups, None)],
                      [("Deckle", svg.OURS), (f"PyTorch {r['torch']}", svg.PEER)], results.line("language_model"))
     return text + "\n" + picture("language_model", "Training speed, Deckle and PyTorch"), {"language_model": plot}

@@ -34,7 +34,8 @@ def nested_ops(results):
             + table(["pass", "ops", "PyTorch has", "PyTorch takes, times ours", "faster in PyTorch", "nested / dense",
                      "over their limit of nested / dense"], lines))
     plot = svg.chart("Ops on ragged batches: PyTorch's time over Deckle's", "geometric means by kind of op", panels,
-                     [("PyTorch's time / Deckle's", svg.OURS), ("equally fast", svg.LIMIT)], results.line("nested_ops"))
+                     [("PyTorch's time / Deckle's", svg.OURS), ("equally fast", svg.LIMIT)], results.line("nested_ops"),
+                     ratios=True)
     return text + "\n" + picture("nested_ops", "PyTorch's time over Deckle's by kind of op"), {"nested_ops": plot}
 
 
@@ -76,7 +77,8 @@ def dense_ops(results):
         panels.append((size, groups, (1, "PyTorch")))
     stalled = sum(len(line["stalled"]) for line in lines)
     plot = svg.chart("Dense ops: PyTorch's time over Deckle's", "geometric means over all ops that both have", panels,
-                     [("PyTorch's time / Deckle's", svg.OURS), ("equally fast", svg.LIMIT)], results.line("dense_ops"))
+                     [("PyTorch's time / Deckle's", svg.OURS), ("equally fast", svg.LIMIT)], results.line("dense_ops"),
+                     ratios=True)
     text = (f"{r['threads']} threads, PyTorch {r['torch']}: PyTorch's time over ours, geometric mean over the ops that both "
             "have, without those that hand on memory; how many of them are below 1, and the three that are lowest. Every op "
             "stands in the file. "

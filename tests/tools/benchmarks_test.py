@@ -8,6 +8,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 os.environ.pop("DECKLE_CPU", None)  # results of a forced instruction set are refused
 from attention_cpu.needed import judge, key, share
 from dense_ops.summary import calls_of_turn, summary
-from harness import report
+from harness import report, svg
 from harness.contender import Contender
 
 RESULT = {"machine": "A machine, 2 cores", "commit": "0123456789", "date": "2026-01-02 03:04 UTC", "command": "run",
@@ -338,6 +339,25 @@ class Figures(Folder):
         self.assertNotIn("Older", (self.root / "docs/performance.md").read_text())
         self.write("benchmarks/results/sampling.json", json.dumps(RESULT))
         self.expect_complaint("benchmarks/results/sampling.json: its commit 0123456789 is not in this history")
+
+
+class Charts(unittest.TestCase):
+    def test_labels_have_the_width_that_they_need(self):
+        plot = svg.chart("Speed", "GF/s", [("", [("a" * 50, [(2.0, svg.OURS)])], None)], [("Deckle", svg.OURS)], "source")
+        label = re.search(r'<text x="([\d.]+)" [^>]*text-anchor="end"[^>]*>a{50}<', plot)
+        self.assertGreaterEqual(float(label[1]), 50 * svg.CHARACTER)
+
+    def test_ratios_are_as_far_from_1_as_their_inverses(self):
+        groups = [(f"{value}", [(value, svg.OURS)]) for value in (4, 0.25, 64)]
+        plot = svg.chart("Times", "theirs / ours", [("", groups, (1, "equal"))], [("equal", svg.LIMIT)], "source", ratios=True)
+        found = re.findall(r'<rect x="([\d.]+)" y="[\d.]+" width="([\d.]+)" height="13"', plot)
+        bars = [(float(x), float(wide)) for x, wide in found]
+        (faster, wide), (slower, same), (_, widest) = bars
+        self.assertAlmostEqual(slower + same, faster, 0)
+        self.assertAlmostEqual(wide, same, 0)
+        self.assertAlmostEqual(3 * wide, widest, 0)
+        self.assertIn('<line x1="22" y1="34"', plot)  # the legend's limit is dashed like the limit
+        self.assertNotIn(f'fill="{svg.LIMIT}"/>', plot)
 
 
 class DenseOps(unittest.TestCase):
