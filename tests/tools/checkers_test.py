@@ -19,7 +19,7 @@ class Checkers(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
         self.root = pathlib.Path(self.folder.name)
         self.write("tools/long_files.txt", "# reasons\n")
-        for folder in ("benchmarks", "tests", "tools", "cmake", "examples"):
+        for folder in ("benchmarks", "cmake", "docs", "examples", "ops", "tests", "tools"):
             self.write(f"{folder}/README.md", f"# {folder}\n")
 
     def write(self, name, text):

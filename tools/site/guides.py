@@ -32,7 +32,8 @@ NAMES = {"README.md": "Deckle", "ops/SCHEMA.md": "Op entries"}
 
 def find(root):
     """All guides, those of ORDER first."""
-    rest = sorted(path.relative_to(root).as_posix() for path in (root / "docs").glob("*.md"))
+    rest = sorted(path.relative_to(root).as_posix() for path in (root / "docs").glob("*.md")
+                  if path.name != "README.md")
     found = [name for name in ORDER if (root / name).exists()]
     return found + [name for name in rest if name not in found]
 
