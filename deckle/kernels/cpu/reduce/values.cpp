@@ -1,14 +1,15 @@
 // Iteration of reductions to one value per row.
 //
 // Two access patterns, by what is contiguous:
-//   rows      the reduced elements of a row are contiguous (or are gathered): row() on pieces of up to 32,768 elements
+//   rows      the reduced elements of a row are contiguous (or are gathered): row() on pieces of up to 131,072 elements
 //   columns   a kept dim is contiguous: strips of 512 columns, columns() on pieces of rows; other types are widened, some rows
 //             at a time
 // Rows of few elements are transposed, some hundred at a time, and folded as columns; few rows of columns are folded without
-// partial results. Sums in float32, two threads of an Emerald Rapids, us: [2, 1024, 1024] over dim 0   [1024, 1024, 2] over dim 2
-//   as long ones                                                                      924                       6,553
-//   as above                                                                          280                         340
-// bfloat16 is widened in registers by those that have functions for it (HalfFold): through a buffer its sums take twice as long.
+// partial results. Sums in float32, two threads of an Emerald Rapids, us (0b96f1b3 and its parent, 2026-11-28):
+//                  [2, 1024, 1024] over dim 0   [1024, 1024, 2] over dim 2
+//   as long ones   924                          6,553
+//   as above       280                          340
+// bfloat16 is widened in registers by those that have functions for it (HalfFold), which spares them a buffer.
 // Both split long reductions into pieces whose partial results are combined in order, so that few long rows still use all
 // threads and the result is the same for any number of them.
 #include "deckle/kernels/cpu/reduce/values.h"
