@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -217,6 +218,41 @@ TEST(CudaStreams, AGraphIsRecordedInOne) {
   const Stream side = cuda::new_stream(kGpu);
   testing::expect_error([&] { cuda::Graph(kGpu, [&] { const cuda::OnStream there(kGpu, side); }); },
                         "a graph is being recorded, which cannot have another stream (expected it before, or after)");
+}
+
+TEST(CudaStreams, OtherThreadsWaitAndEndGraphsWhileOneIsRecorded) {
+  NEEDS_GPU();
+  const Stream side = cuda::new_stream(kGpu);
+  const Tensor x = full({1 << 16}, 3, DType::float32, kGpu);
+  Tensor y, z;
+  for (const bool in_side : {false, true}) {
+    auto former = std::make_unique<cuda::Graph>(kGpu, [&] { y = (x + 1) * 2; });
+    {
+      std::optional<cuda::OnStream> there;
+      if (in_side) there.emplace(kGpu, side);
+      keep_busy();
+      former->replay();  // still under way when it ends
+    }
+    std::string said;
+    const cuda::Graph graph(kGpu, [&] {
+      z = x * 2;
+      std::thread([&] {
+        try {
+          former.reset();
+          const Tensor scratch = full({1 << 16}, 7, DType::float32, kGpu);  // perhaps where the former had its own
+          synchronize(kGpu);
+          empty_cache(kGpu);
+        } catch (const Error& error) {
+          said = error.what();
+        }
+      }).join();
+      z = z + 1;
+    });
+    EXPECT_EQ(said, "");
+    graph.replay();
+    EXPECT_TRUE(all(z == 7).item<bool>());
+    EXPECT_TRUE(cuda::fake() || all(y == 8).item<bool>());
+  }
 }
 
 TEST(CudaStreams, EventsOrderAndMeasure) {

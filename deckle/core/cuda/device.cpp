@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
+#include <vector>
 
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/capture.h"
@@ -29,6 +30,8 @@ struct State {
   std::once_flag made;
   cudaStream_t stream = nullptr;
   IndexFault* fault = nullptr;
+  std::mutex mutex;
+  std::vector<cudaStream_t> others;  // made by new_stream
 };
 
 State& state(Device device) {
@@ -142,8 +145,25 @@ Stream new_stream(Device device) {
   const DeviceGuard guard(device);
   cudaStream_t made = nullptr;
   check_call(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "a stream");
+  {
+    State& of = state(device);
+    const std::lock_guard lock(of.mutex);
+    of.others.push_back(made);
+  }
   note_stream();
   return {made};
+}
+
+void wait_for_streams(Device device) {
+  const DeviceGuard guard(device);
+  State& of = state(device);
+  std::vector<cudaStream_t> streams;
+  {
+    const std::lock_guard lock(of.mutex);
+    streams = of.others;
+  }
+  streams.push_back(of.stream);
+  for (const cudaStream_t stream : streams) check_call(cudaStreamSynchronize(stream), "the work on a GPU");
 }
 
 void follow(Device device, Stream later, Stream earlier) {
@@ -227,12 +247,8 @@ void check_index_fault(Device device) {
 }
 
 void synchronize(Device device) {
-  const DeviceGuard guard(device);
   count(Counted::wait, device);
-  if (has_streams())
-    check_call(cudaDeviceSynchronize(), "the work on a GPU");
-  else
-    check_call(cudaStreamSynchronize(stream_handle(device)), "the work on a GPU");
+  wait_for_streams(device);
   check_index_fault(device);
 }
 

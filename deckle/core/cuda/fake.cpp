@@ -113,6 +113,7 @@ Stream new_stream(Device device) {
 }
 
 void follow(Device, Stream, Stream) {}
+void wait_for_streams(Device) {}
 
 struct Event::State {
   Device device;

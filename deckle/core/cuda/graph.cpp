@@ -37,8 +37,11 @@ struct Graph::State {
   ~State() {
     try {
       const DeviceGuard guard(recorder.device);
-      cudaDeviceSynchronize();  // replays may still use its memory
-      if (executable != nullptr) cudaGraphExecDestroy(executable);
+      // Replays may still use its memory, which goes back in the order of the default stream. A wait for the device would be
+      // refused while another thread records a graph.
+      const Stream next = default_stream(recorder.device);
+      if (replayed.handle != nullptr && replayed.handle != next.handle) follow(recorder.device, next, replayed);
+      if (executable != nullptr) cudaGraphExecDestroy(executable);  // of one under way, when that has ended
     } catch (...) {  // the device is broken, which the next call says: there is nothing left to wait for
     }
   }

@@ -22,7 +22,9 @@ bool capturing();
 /// written where they were, in memory that the graph keeps. So a batch is copied into tensors that stay, and its shapes stay:
 /// batches of changing lengths have a RaggedCapacity. Random numbers go on with each replay, as without a graph: generators that
 /// are drawn from live as long, too. What the host would have to wait for, uploads, other streams, devices and graphs, and random
-/// numbers on the host are refused while it is recorded. A fake device calls `work` again in place of a replay.
+/// numbers on the host are refused while it is recorded. Other threads may go on with work of their own, wait for the device and
+/// end other graphs meanwhile; a cudaDeviceSynchronize of a program's own fails then, in every thread, as CUDA has it. A fake
+/// device calls `work` again in place of a replay.
 class Graph {
  public:
   Graph(Device device, const std::function<void()>& work);

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/driver.h"
 #include "deckle/core/cuda/error.h"
 
 namespace deckle::cuda::pool {
@@ -66,7 +67,7 @@ void give(void* memory, int64_t, Device, Stream stream) noexcept {
 
 void trim(Device device) {
   const DeviceGuard guard(device);
-  check_call(cudaDeviceSynchronize(), "the work on a GPU");
+  wait_for_streams(device);
   check_call(cudaMemPoolTrimTo(pool_of(device), 0), "the memory pool");
 }
 
