@@ -60,15 +60,34 @@ TEST(CudaStreams, AFreedBlockIsUsedAgainAfterAllStreamsThatUsedIt) {
       keep_busy();
       result = x + 0.0;
     }
-    const Tensor early = full({kSize}, 7, DType::float32, kGpu);  // this stream does not come after the read
-    ASSERT_NE(address(early), block);
     {
       const cuda::OnStream there(kGpu, side);
-      const Tensor later = full({kSize}, 7, DType::float32, kGpu);
-      ASSERT_EQ(address(later), block);
+      const Tensor other = full({kSize}, 7, DType::float32, kGpu);
+      ASSERT_NE(address(other), block);
     }
+    const Tensor next = full({kSize}, 7, DType::float32, kGpu);  // in the stream that took it, after the read
+    ASSERT_EQ(address(next), block);
     ASSERT_TRUE(all(result == expected).item<bool>());
   }
+}
+
+TEST(CudaStreams, WhatOneMakesAndAnotherReadsTakesNoMoreMemory) {
+  NEEDS_GPU();
+  const Stream maker = cuda::new_stream(kGpu);
+  const auto pass_on = [&](int i) {
+    Tensor made;
+    {
+      const cuda::OnStream there(kGpu, maker);
+      made = full({1 << 18}, i, DType::float32, kGpu);
+    }
+    const Tensor read = made + 1.0;
+    made = Tensor();
+    return read;
+  };
+  for (int i = 0; i < 3; ++i) pass_on(i);
+  const int64_t blocks = cuda::counters(kGpu).blocks;
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(all(pass_on(i) == i + 1).item<bool>()) << i;
+  EXPECT_LE(cuda::counters(kGpu).blocks - blocks, 4) << "of the comparison's";
 }
 
 TEST(CudaStreams, KeepTheOrderOfMemoryBetweenReplaysAndOthers) {

@@ -155,15 +155,15 @@ void deallocate(void* memory, int64_t bytes, Device device) noexcept {
     record_free(memory);
     if (const auto own = shared.held.find(home); own != shared.held.end()) own->second.erase(memory);
   }
-  const std::optional<Stream> last = home != nullptr ? Stream{home} : last_use(memory, device);
+  const std::optional<Stream> to = home != nullptr ? Stream{home} : back_to_taker(memory, device);
   shared.stats.in_use -= size;
-  if (!last) return;
+  if (!to) return;
   pool::freed(memory, size);
   try {
-    shared.free[{last->handle, size}].push_back(memory);
+    shared.free[{to->handle, size}].push_back(memory);
     shared.stats.cached += size;
   } catch (...) {
-    pool::give(memory, size, device, *last);
+    pool::give(memory, size, device, *to);
   }
 }
 
@@ -195,7 +195,7 @@ void release_blocks(Device device, Stream stream) {
         shared.free[{home, size}].push_back(block);
         continue;
       }
-      pool::give(block, size, device, last_use(block, device).value_or(default_stream(device)));
+      pool::give(block, size, device, back_to_taker(block, device).value_or(default_stream(device)));
       shared.stats.cached -= size;
     }
     shared.operands.erase(stream.handle);  // no iterator: another graph's entry may have been added meanwhile

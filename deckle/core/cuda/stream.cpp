@@ -21,10 +21,15 @@ thread_local std::array<void*, kMaxDevices> current{};
 std::atomic<bool> several{false};
 std::atomic<int> watching{0};  // that there are several streams, and recordings under way: while 0, nobody asks for uses
 
-/// The streams that used a block, the last one at the end.
+/// The stream that took a block, and those that used it, the last one at the end.
+struct Uses {
+  void* taker;
+  std::vector<void*> users;
+};
+
 struct Blocks {
   std::mutex mutex;
-  std::unordered_map<const void*, std::vector<void*>> used_by;
+  std::unordered_map<const void*, Uses> used_by;
 };
 
 Blocks& blocks() {
@@ -60,7 +65,7 @@ void first_use(const void* memory, Device device) {
   if (!has_streams() || capturing()) return;
   const Stream now = stream(device);
   const std::lock_guard lock(blocks().mutex);
-  blocks().used_by[memory] = {now.handle};
+  blocks().used_by[memory] = {now.handle, {now.handle}};
 }
 
 void use(const void* memory, Device device) {
@@ -73,29 +78,31 @@ void use(const void* memory, Device device) {
   if (!has_streams()) return;
   const Stream now = stream(device);
   const std::lock_guard lock(blocks().mutex);
-  std::vector<void*>& users = blocks().used_by[memory];
-  // The block was made before there were streams.
-  if (users.empty()) users.push_back(default_stream(device).handle);
+  // A block without an entry was made before there were streams.
+  void* const first = default_stream(device).handle;
+  std::vector<void*>& users = blocks().used_by.try_emplace(memory, Uses{first, {first}}).first->second.users;
   if (users.back() == now.handle) return;
   follow(device, now, {users.back()});
   users.erase(std::remove(users.begin(), users.end(), now.handle), users.end());
   users.push_back(now.handle);
 }
 
-std::optional<Stream> last_use(const void* memory, Device device) noexcept {
+std::optional<Stream> back_to_taker(const void* memory, Device device) noexcept {
   if (!has_streams()) return default_stream(device);
   const std::lock_guard lock(blocks().mutex);
   const auto found = blocks().used_by.find(memory);
   if (found == blocks().used_by.end()) return default_stream(device);
-  const std::vector<void*> users = std::move(found->second);
+  const Uses uses = std::move(found->second);
   blocks().used_by.erase(found);
-  const Stream last{users.back()};
+  const Stream taker{uses.taker};
   try {
-    for (size_t i = 0; i + 1 < users.size(); ++i) follow(device, last, {users[i]});  // what they were given since
+    for (void* const user : uses.users) {
+      if (user != taker.handle) follow(device, taker, {user});  // what it was given until now
+    }
   } catch (...) {
     return {};
   }
-  return last;
+  return taker;
 }
 
 }  // namespace deckle::cuda

@@ -7,7 +7,7 @@
 
 /// Streams: work given to one runs in order, beside that of others. Each device has one that is used unless OnStream names
 /// another. Memory keeps its order by itself: an op whose operand another stream used waits, on the device, for what that had
-/// been given; and a freed block is used again only after all streams that used it.
+/// been given; and a freed block goes back to the stream that took it, which from then on comes after all that used it.
 namespace deckle::cuda {
 
 /// A stream of its own; it lives until the process ends.

@@ -16,9 +16,10 @@ void first_use(const void* memory, Device device);
 /// used it were given until now. Of one that this thread records, its replays do.
 void use(const void* memory, Device device);
 
-/// The stream to free a block in: from now on it comes after all that used it. Empty if the device no longer keeps an order: such
-/// a block can serve nobody else.
-std::optional<Stream> last_use(const void* memory, Device device) noexcept;
+/// The stream that took a block, to free it in: from now on it comes after all that used it. There the next one of its size is
+/// looked for; in the stream of whoever used it last the blocks of one that only makes them would pile up. Empty if the device no
+/// longer keeps an order: such a block can serve nobody else.
+std::optional<Stream> back_to_taker(const void* memory, Device device) noexcept;
 
 /// Streams were made beside the default one.
 bool has_streams();
