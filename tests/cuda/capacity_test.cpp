@@ -1,6 +1,7 @@
 // Batches whose lengths lie on the device: what they compute, what they refuse, and a step over them as one graph.
 #include <cmath>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "deckle/autograd/meta.h"
@@ -507,6 +508,22 @@ TEST(CudaGraph, RandomNumbersGoOnWithEachReplay) {
   Tensor last;
   for (int i = 0; i < 2; ++i) last = dropout(x, 0.5);
   testing::expect_equal(got, last);
+}
+
+TEST(CudaGraph, ReplaysDrawFromTheDefaultGeneratorOfTheirThread) {
+  NEEDS_GPU();
+  const Tensor x = randn({37, 9}).to(kGpu);
+  Tensor mask;
+  std::unique_ptr<cuda::Graph> graph;
+  std::thread([&] { graph = std::make_unique<cuda::Graph>(kGpu, [&] { mask = dropout(x, 0.5); }); }).join();
+  manual_seed(3);
+  graph->replay(), graph->replay();
+  const Tensor got = mask.clone(), next = dropout(x, 0.5);
+  manual_seed(3);
+  Tensor expected;
+  for (int i = 0; i < 2; ++i) expected = dropout(x, 0.5);
+  testing::expect_equal(got, expected);
+  testing::expect_equal(next, dropout(x, 0.5));
 }
 
 TEST(CudaGraph, DropoutOfAttentionGoesOnWithEachReplay) {

@@ -52,9 +52,10 @@ PhiloxStream recorded_draw(Generator& generator, Device device) {
 
 void draw_again(const std::vector<RecordedDraws>& draws, Device device) {
   for (const RecordedDraws& of : draws) {
-    const uint64_t now[] = {of.generator->seed(), of.generator->offset()};
+    Generator& generator = of.generator != nullptr ? *of.generator : default_generator();
+    const uint64_t now[] = {generator.seed(), generator.offset()};
     if (of.standing != nullptr) copy_bytes(of.standing->as<void>(), device, now, {}, sizeof(now));
-    of.generator->restart(now[0], now[1] + of.blocks);
+    generator.restart(now[0], now[1] + of.blocks);
   }
 }
 
@@ -68,6 +69,7 @@ Capturing::~Capturing() {
   for (RecordedDraws& draws : current->draws) {
     draws.blocks = draws.generator->offset() - draws.first;
     draws.generator->restart(draws.generator->seed(), draws.first);
+    if (draws.generator == &default_generator()) draws.generator = nullptr;
   }
   current = nullptr;
 }

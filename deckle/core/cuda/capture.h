@@ -24,9 +24,10 @@ void refuse_in_capture(const char* what);
 /// Throws if this thread records a graph of another device: work for this one would run at once, and in no replay.
 void refuse_other_device(Device device);
 
-/// What a graph draws from a generator, which must live as long.
+/// What a graph draws from a generator. One that an op was given must live as long as the graph; of a thread's default one, which
+/// ends with its thread, replays draw from that of the thread that calls them.
 struct RecordedDraws {
-  Generator* generator;
+  Generator* generator;             // null once recorded: a thread's default one
   uint64_t first;                   // offset at which the recording began
   uint64_t blocks;                  // of four words that it took
   std::unique_ptr<Block> standing;  // seed and offset at a replay, for kernels; null on a fake device

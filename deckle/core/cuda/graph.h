@@ -20,11 +20,11 @@ bool capturing();
 ///
 /// Operands are read where they were: the memory of those that are freed serves nobody else while the graph lives. Results are
 /// written where they were, in memory that the graph keeps. So a batch is copied into tensors that stay, and its shapes stay:
-/// batches of changing lengths have a RaggedCapacity. Random numbers go on with each replay, as without a graph: generators that
-/// are drawn from live as long, too. What the host would have to wait for, uploads, other streams, devices and graphs, and random
-/// numbers on the host are refused while it is recorded. Other threads may go on with work of their own, wait for the device and
-/// end other graphs meanwhile; a cudaDeviceSynchronize of a program's own fails then, in every thread, as CUDA has it. A fake
-/// device calls `work` again in place of a replay.
+/// batches of changing lengths have a RaggedCapacity. Random numbers go on with each replay, as if its thread had called `work`:
+/// generators that ops are given live as long, too. What the host would have to wait for, uploads, events, other streams, devices
+/// and graphs, and random numbers on the host are refused while it is recorded. Other threads may go on with work of their own,
+/// wait for the device and end other graphs meanwhile; a cudaDeviceSynchronize of a program's own fails then, in every thread, as
+/// CUDA has it. A fake device calls `work` again in place of a replay.
 class Graph {
  public:
   Graph(Device device, const std::function<void()>& work);
