@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -287,6 +288,25 @@ TEST(CudaStreams, EventsOrderAndMeasure) {
   const cuda::OnStream there(kGpu, side);
   end.wait(kGpu);
   EXPECT_EQ(sum(x * 0.0).item(), 0);
+}
+
+TEST(CudaStreams, EventsAreRefusedInRecordingsAndWhenTheyWereMovedAway) {
+  NEEDS_GPU();
+  cuda::Event event(kGpu), other(kGpu);
+  event.record(), other.record();
+  const std::function<void()> calls[] = {[&] { event.record(); },
+                                         [&] { event.wait(kGpu); },
+                                         [&] { event.synchronize(); },
+                                         [&] { event.passed(); },
+                                         [&] { event.milliseconds_since(other); },
+                                         [&] { other.milliseconds_since(event); }};
+  for (const std::function<void()>& call : calls)
+    testing::expect_error([&] { cuda::Graph(kGpu, call); },
+                          "a graph is being recorded, which cannot have an event (expected it before, or after)");
+  const cuda::Event kept = std::move(event);
+  for (const std::function<void()>& call : calls)
+    testing::expect_error(call, "the event was moved away (expected one that marks a place)");
+  kept.synchronize();
 }
 
 TEST(CudaCounters, PowersOfIntegersWaitOnceForTheirExponents) {

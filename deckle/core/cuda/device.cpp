@@ -192,23 +192,26 @@ Event::Event(Event&&) noexcept = default;
 Event& Event::operator=(Event&&) noexcept = default;
 
 void Event::record() {
-  const DeviceGuard guard(state_->device);
-  check_call(cudaEventRecord(state_->event, stream_handle(state_->device)), "an event");
+  const State& of = usable();
+  const DeviceGuard guard(of.device);
+  check_call(cudaEventRecord(of.event, stream_handle(of.device)), "an event");
 }
 
 void Event::wait(Device device) const {
+  const State& of = usable();
   const DeviceGuard guard(device);
-  check_call(cudaStreamWaitEvent(stream_handle(device), state_->event), "an event");
+  check_call(cudaStreamWaitEvent(stream_handle(device), of.event), "an event");
 }
 
 void Event::synchronize() const {
-  count(Counted::wait, state_->device);
-  check_call(cudaEventSynchronize(state_->event), "the work on a GPU");
-  check_index_fault(state_->device);
+  const State& of = usable();
+  count(Counted::wait, of.device);
+  check_call(cudaEventSynchronize(of.event), "the work on a GPU");
+  check_index_fault(of.device);
 }
 
 bool Event::passed() const {
-  const cudaError_t status = cudaEventQuery(state_->event);
+  const cudaError_t status = cudaEventQuery(usable().event);
   if (status == cudaErrorNotReady) {
     cudaGetLastError();
     return false;
@@ -219,7 +222,7 @@ bool Event::passed() const {
 
 double Event::milliseconds_since(const Event& earlier) const {
   float time = 0;
-  check_call(cudaEventElapsedTime(&time, earlier.state_->event, state_->event), "the time between two events");
+  check_call(cudaEventElapsedTime(&time, earlier.usable().event, usable().event), "the time between two events");
   return time;
 }
 

@@ -125,11 +125,20 @@ Event::Event(Device device) : state_(std::make_unique<State>()) {
 Event::~Event() = default;
 Event::Event(Event&&) noexcept = default;
 Event& Event::operator=(Event&&) noexcept = default;
-void Event::record() {}
-void Event::wait(Device device) const { require(device); }
-void Event::synchronize() const { count(Counted::wait, state_->device); }
-bool Event::passed() const { return true; }
-double Event::milliseconds_since(const Event&) const { return 0; }
+void Event::record() { usable(); }
+void Event::wait(Device device) const {
+  usable();
+  require(device);
+}
+void Event::synchronize() const { count(Counted::wait, usable().device); }
+bool Event::passed() const {
+  usable();
+  return true;
+}
+double Event::milliseconds_since(const Event& earlier) const {
+  usable(), earlier.usable();
+  return 0;
+}
 
 // A replay calls the work again, with what is refused in a graph refused. So does the recording, and then puts back what the
 // device's memory held.

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "deckle/base/check.h"
 #include "deckle/core/cuda/capture.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/driver.h"
@@ -54,6 +55,12 @@ OnStream::OnStream(Device device, Stream stream) : device_(device) {
 }
 
 OnStream::~OnStream() { current[static_cast<size_t>(device_.index)] = former_.handle; }
+
+Event::State& Event::usable() const {
+  check(state_ != nullptr, "the event was moved away (expected one that marks a place)");
+  refuse_in_capture("an event");
+  return *state_;
+}
 
 bool has_streams() { return several.load(std::memory_order_relaxed); }
 void note_stream() {

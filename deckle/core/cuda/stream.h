@@ -32,7 +32,7 @@ class OnStream {
 /// What comes next in `later` waits for what is in `earlier` now; the host does not wait.
 void follow(Device device, Stream later, Stream earlier);
 
-/// A place in the order of a device's work.
+/// A place in the order of a device's work. Refused while this thread records a graph, which has no such places.
 class Event {
  public:
   explicit Event(Device device);
@@ -53,6 +53,8 @@ class Event {
 
  private:
   struct State;
+  State& usable() const;
+
   std::unique_ptr<State> state_;
 };
 
