@@ -51,7 +51,8 @@ struct Batches::Producer {
     check(options.epochs >= 0, "BatchOptions.epochs is {} (expected 0 or more)", options.epochs);
     const BatchPosition start = options.start;
     check(start.epoch >= 0 && start.text >= 0 && start.text <= static_cast<int64_t>(items.size()),
-          "BatchOptions.start is text {} of epoch {}, but there are {} texts", start.text, start.epoch, items.size());
+          "BatchOptions.start is text {} of epoch {} (expected 0 to {}, of epoch 0 or later)", start.text, start.epoch,
+          items.size());
     worker = std::thread([this] { produce(); });
   }
 
@@ -132,7 +133,8 @@ struct Batches::Producer {
 };
 
 Batches::Batches(std::shared_ptr<const TextStore> store, std::vector<int64_t> texts, const BatchOptions& options)
-    : producer_(std::make_unique<Producer>(std::move(store), std::move(texts), options)) {}
+    : producer_(call_as("TextDataset::batches",
+                        [&] { return std::make_unique<Producer>(std::move(store), std::move(texts), options); })) {}
 Batches::~Batches() = default;
 Batches::Batches(Batches&&) noexcept = default;
 

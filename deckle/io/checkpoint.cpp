@@ -62,16 +62,22 @@ std::string hash_of(const TensorMap& tensors, const Metadata& metadata) {
   return fmt::format("{:016x}", hash.value());
 }
 
+/// body(), whose errors name the file of a checkpoint, or `method` of one that was read from none.
+template <typename Body>
+decltype(auto) call_of(const Checkpoint& checkpoint, std::string_view method, Body&& body) {
+  return call_as(checkpoint.file.empty() ? std::string(method) : checkpoint.file.string(), body);
+}
+
 template <typename T>
-T number(const Metadata& metadata, const std::string& key, const char* what) {
-  const auto found = metadata.find(key);
-  if (found == metadata.end()) fail(ErrorKind::io, "the checkpoint has no \"{}\"", key);
-  const std::string& text = found->second;
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size())
-    fail(ErrorKind::io, "the checkpoint's \"{}\" is \"{}\" (expected {})", key, text, what);
-  return value;
+T number(const Checkpoint& checkpoint, std::string_view method, const std::string& key, const char* what) {
+  return call_of(checkpoint, method, [&] {
+    const std::string& text = checkpoint.text(key);
+    T value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size())
+      fail(ErrorKind::io, "the checkpoint's \"{}\" is \"{}\" (expected {})", key, text, what);
+    return value;
+  });
 }
 
 std::optional<int64_t> step_of(const std::filesystem::path& path) {
@@ -102,12 +108,17 @@ void Checkpoint::set(const std::string& key, double value) {
 }  // shortest text that reads back equal
 void Checkpoint::set(const std::string& key, std::string value) { metadata[key] = std::move(value); }
 
-int64_t Checkpoint::integer(const std::string& key) const { return number<int64_t>(metadata, key, "an integer"); }
-uint64_t Checkpoint::natural(const std::string& key) const { return number<uint64_t>(metadata, key, "a non-negative integer"); }
-double Checkpoint::real(const std::string& key) const { return number<double>(metadata, key, "a number"); }
+int64_t Checkpoint::integer(const std::string& key) const {
+  return number<int64_t>(*this, "Checkpoint::integer", key, "an integer");
+}
+uint64_t Checkpoint::natural(const std::string& key) const {
+  return number<uint64_t>(*this, "Checkpoint::natural", key, "a non-negative integer");
+}
+double Checkpoint::real(const std::string& key) const { return number<double>(*this, "Checkpoint::real", key, "a number"); }
 const std::string& Checkpoint::text(const std::string& key) const {
   const auto found = metadata.find(key);
-  if (found == metadata.end()) fail(ErrorKind::io, "the checkpoint has no \"{}\"", key);
+  if (found == metadata.end())
+    call_of(*this, "Checkpoint::text", [&] { fail(ErrorKind::io, "the checkpoint has no \"{}\"", key); });
   return found->second;
 }
 
@@ -117,8 +128,10 @@ std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::f
   metadata[kVersionKey] = std::string(kFormatVersion);
   metadata[kStepKey] = std::to_string(checkpoint.step);
   for (const auto& [name, tensor] : checkpoint.tensors) {
-    check(tensor.defined() && tensor.is_contiguous(), "cannot save \"{}\" in a checkpoint: it must be defined and contiguous",
-          name);
+    call_as("save_checkpoint", [&name = name, &tensor = tensor] {
+      check(tensor.defined() && tensor.is_contiguous(), "\"{}\" is {} (expected a contiguous tensor)", name,
+            tensor.defined() ? "not contiguous" : "undefined");
+    });
   }
   metadata[kHashKey] = hash_of(checkpoint.tensors, metadata);
   const std::filesystem::path path = folder / fmt::format("{}{}{}", kPrefix, checkpoint.step, kSuffix);
@@ -137,6 +150,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& path) {
   const SafetensorsFile file(path);
   Checkpoint checkpoint;
   checkpoint.metadata = file.metadata();
+  checkpoint.file = path;
   try {
     const auto version = checkpoint.metadata.find(kVersionKey);
     if (version == checkpoint.metadata.end()) fail(ErrorKind::io, "not a checkpoint of a training run");

@@ -14,6 +14,7 @@ struct Checkpoint {
   int64_t step = 0;
   TensorMap tensors;
   Metadata metadata;
+  std::filesystem::path file = {};  // that it was read from, which errors name
 
   void set(const std::string& key, int64_t value);
   void set(const std::string& key, uint64_t value);

@@ -96,7 +96,7 @@ std::string to_json(const SafetensorsHeader& header) {
   try {
     return json.dump();
   } catch (const Json::exception&) {
-    fail("a tensor's name or a metadata text is not valid UTF-8");
+    fail("a tensor's name or a metadata text is not valid UTF-8 (expected UTF-8)");
   }
 }
 

@@ -103,7 +103,7 @@ std::vector<std::byte> pack(const Tensor& tensor) {
 Tensor read_entry(const TensorEntry& entry, std::span<const std::byte> data) {
   const std::optional<DType> dtype = parse_dtype(entry.dtype);
   if (!dtype) {
-    fail(ErrorKind::not_implemented, "tensor \"{}\" has dtype {} (Deckle reads {})", entry.name, entry.dtype,
+    fail(ErrorKind::not_implemented, "tensor \"{}\" has dtype {} (expected {})", entry.name, entry.dtype,
          fmt::join(kTypeNames, ", "));
   }
   const Tensor tensor = empty(Dims(entry.shape.begin(), entry.shape.end()), *dtype);
@@ -113,6 +113,24 @@ Tensor read_entry(const TensorEntry& entry, std::span<const std::byte> data) {
   }
   if (!source.empty()) std::memcpy(tensor.raw_data(), source.data(), source.size());
   return tensor;
+}
+
+/// The header of a file with these tensors, padded to the alignment of what follows.
+std::string header_of(const TensorMap& tensors, const Metadata& metadata) {
+  SafetensorsHeader header;
+  header.metadata = metadata;
+  uint64_t offset = 0;
+  for (const auto& [name, tensor] : tensors) {
+    check(tensor.defined(), "\"{}\" is undefined (expected a tensor)", name);
+    check(name != "__metadata__", "a tensor is named \"__metadata__\" (expected another name, since the format has this one)");
+    const uint64_t bytes = static_cast<uint64_t>(tensor.numel() * item_size(tensor.dtype()));
+    header.tensors.push_back(
+        {name, std::string(format_name(tensor.dtype())), {tensor.sizes().begin(), tensor.sizes().end()}, offset, offset + bytes});
+    offset += bytes;
+  }
+  std::string text = to_json(header);
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  return text;
 }
 
 }  // namespace
@@ -183,19 +201,7 @@ void save(std::initializer_list<TensorMap::value_type> tensors, const std::files
 }
 
 void save(const TensorMap& tensors, const std::filesystem::path& path, const Metadata& metadata) {
-  SafetensorsHeader header;
-  header.metadata = metadata;
-  uint64_t offset = 0;
-  for (const auto& [name, tensor] : tensors) {
-    check(tensor.defined(), "cannot save \"{}\": the tensor is undefined", name);
-    check(name != "__metadata__", "a tensor cannot be saved under the name \"__metadata__\"");
-    const uint64_t bytes = static_cast<uint64_t>(tensor.numel() * item_size(tensor.dtype()));
-    header.tensors.push_back(
-        {name, std::string(format_name(tensor.dtype())), {tensor.sizes().begin(), tensor.sizes().end()}, offset, offset + bytes});
-    offset += bytes;
-  }
-  std::string text = to_json(header);
-  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  const std::string text = call_as("save", [&] { return header_of(tensors, metadata); });
   const uint64_t header_bytes = text.size();
 
   AtomicFile file(path);

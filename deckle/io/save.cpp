@@ -5,9 +5,9 @@
 namespace deckle::io {
 namespace {
 
-const Tensor& find(const TensorMap& tensors, const std::string& name, const std::filesystem::path& path) {
+const Tensor& find(const TensorMap& tensors, const std::string& name) {
   const auto found = tensors.find(name);
-  check(found != tensors.end(), "{} has no tensor \"{}\" (expected one)", path.string(), name);
+  check(found != tensors.end(), "has no tensor \"{}\" (expected one)", name);
   return found->second;
 }
 
@@ -35,7 +35,8 @@ TensorMap number_leaves(const std::vector<Tensor>& leaves) {
   return tensors;
 }
 
-std::vector<Tensor> from_numbered(const TensorMap& tensors, const std::vector<Tensor>& like, const std::filesystem::path& path) {
+std::vector<Tensor> from_numbered(const TensorMap& tensors, const std::vector<Tensor>& like,
+                                  const std::filesystem::path& path) try {
   std::vector<Tensor> leaves(like.size());
   size_t found = 0;
   for (size_t i = 0; i < like.size(); ++i) {
@@ -44,29 +45,31 @@ std::vector<Tensor> from_numbered(const TensorMap& tensors, const std::vector<Te
     ++found;
     leaves[i] = tensor->second;
     if (!like[i].defined()) continue;
-    check(leaves[i].sizes() == like[i].sizes() && leaves[i].dtype() == like[i].dtype(),
-          "tensor {} of {} is {} {} (expected {} {})", i, path.string(), to_string(leaves[i].sizes()), name(leaves[i].dtype()),
-          to_string(like[i].sizes()), name(like[i].dtype()));
+    check(leaves[i].sizes() == like[i].sizes() && leaves[i].dtype() == like[i].dtype(), "tensor {} is {} {} (expected {} {})", i,
+          to_string(leaves[i].sizes()), name(leaves[i].dtype()), to_string(like[i].sizes()), name(like[i].dtype()));
   }
-  check(found == tensors.size(), "{} has {} tensors (expected {} at most, named by their numbers)", path.string(), tensors.size(),
-        like.size());
+  check(found == tensors.size(), "has {} tensors (expected {} at most, named by their numbers)", tensors.size(), like.size());
   for (size_t i = 0; i < like.size(); ++i) {
     if (leaves[i].defined()) leaves[i] = into(like[i], leaves[i]);
   }
   return leaves;
+} catch (...) {
+  rethrow_from(path.string());
 }
 
 }  // namespace detail
 
 void save(const Tensor& value, const std::filesystem::path& path) { save(TensorMap{{"tensor", value.detach()}}, path); }
-void load(Tensor& value, const std::filesystem::path& path) { value = into(value, find(load(path), "tensor", path)); }
+void load(Tensor& value, const std::filesystem::path& path) {
+  call_as(path.string(), [&] { value = into(value, find(load(path), "tensor")); });
+}
 
 void save(const NestedTensor& value, const std::filesystem::path& path) {
   save(TensorMap{{"values", value.values().detach()}, {"lengths", value.lengths()}}, path);
 }
-void load(NestedTensor& value, const std::filesystem::path& path) {
+void load(NestedTensor& value, const std::filesystem::path& path) try {
   const TensorMap tensors = load(path);
-  const auto loaded = NestedTensor::from_lengths(find(tensors, "values", path), find(tensors, "lengths", path));
+  const auto loaded = NestedTensor::from_lengths(find(tensors, "values"), find(tensors, "lengths"));
   if (!is_parameter(value.values())) {
     value = loaded;
     return;
@@ -74,6 +77,8 @@ void load(NestedTensor& value, const std::filesystem::path& path) {
   check(value.ragged_dims() == 1 && value.lengths().equal(loaded.lengths()),
         "the file has lengths {} for a parameter of other ones (expected the same)", to_string(loaded.lengths()));
   into(value.values(), loaded.values());
+} catch (...) {
+  rethrow_from(path.string());
 }
 
 }  // namespace deckle::io

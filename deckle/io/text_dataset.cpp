@@ -37,7 +37,9 @@ TextDataset TextDataset::from_texts(std::span<const std::string> texts) {
   for (size_t i = 0; i < texts.size(); ++i) {
     // Texts end at a byte that UTF-8 never has.
     if (const size_t bad = find_invalid_utf8(texts[i]); bad != std::string::npos) {
-      fail(ErrorKind::io, "text {}: not valid UTF-8 (byte 0x{:02x} at {})", i, static_cast<unsigned char>(texts[i][bad]), bad);
+      call_as("TextDataset::from_texts", [&] {
+        fail(ErrorKind::io, "text {}: not valid UTF-8 (byte 0x{:02x} at {})", i, static_cast<unsigned char>(texts[i][bad]), bad);
+      });
     }
     store.add(texts[i]);
   }
@@ -65,7 +67,7 @@ double TextDataset::padding_share(const BatchOptions& options) const {
   return padded == 0 ? 0 : 1 - static_cast<double>(rows) / static_cast<double>(padded);
 }
 
-std::pair<TextDataset, TextDataset> TextDataset::split(double share, uint64_t seed) const {
+std::pair<TextDataset, TextDataset> TextDataset::split(double share, uint64_t seed) const try {
   check(share > 0 && share < 1, "the share of validation texts is {} (expected between 0 and 1)", share);
   std::vector<std::pair<uint64_t, int64_t>> hashed;
   for (const int64_t text : texts_) hashed.emplace_back(hash_text((*store_)[text], seed), text);
@@ -82,6 +84,8 @@ std::pair<TextDataset, TextDataset> TextDataset::split(double share, uint64_t se
         "{} text{} cannot be split in a training and a validation part (expected two different texts)", texts_.size(),
         texts_.size() == 1 ? "" : "s");
   return {TextDataset(store_, std::move(training)), TextDataset(store_, std::move(validation))};
+} catch (...) {
+  rethrow_from("TextDataset::split");
 }
 
 uint64_t TextDataset::fingerprint() const {

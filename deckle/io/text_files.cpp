@@ -117,7 +117,8 @@ std::vector<std::filesystem::path> text_files_in(const std::filesystem::path& fo
 }  // namespace
 
 TextStore read_texts(std::span<const std::filesystem::path> paths, const TextOptions& options) {
-  check(options.max_length >= 0, "TextOptions.max_length is {} (expected 0 or more)", options.max_length);
+  call_as("read_texts",
+          [&] { check(options.max_length >= 0, "TextOptions.max_length is {} (expected 0 or more)", options.max_length); });
   TextStore store;
   for (const std::filesystem::path& path : paths) {
     const int64_t before = store.size();

@@ -118,7 +118,10 @@ TEST(Checkpoint, OtherFilesAndVersionsAreRefused) {
 
 TEST(Checkpoint, MissingAndWrongFactsAreErrors) {
   const Checkpoint checkpoint = example(1);
-  EXPECT_THAT(error_of([&] { checkpoint.integer("missing"); }), HasSubstr("has no \"missing\""));
+  EXPECT_EQ(error_of([&] { checkpoint.integer("missing"); }), "Checkpoint::integer: the checkpoint has no \"missing\"");
+  const TemporaryFolder folder;
+  const std::filesystem::path path = save_checkpoint(checkpoint, folder / "run");
+  EXPECT_EQ(error_of([&] { load_checkpoint(path).text("missing"); }), path.string() + ": the checkpoint has no \"missing\"");
   EXPECT_THAT(error_of([&] { checkpoint.integer("rate"); }), HasSubstr("expected an integer"));
   EXPECT_THAT(error_of([&] { checkpoint.natural("count"); }), HasSubstr("expected a non-negative integer"));
 }

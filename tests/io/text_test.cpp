@@ -14,8 +14,10 @@ namespace deckle::io {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Eq;
 using testing::error_of;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 std::vector<std::string> texts_of(const TextDataset& data) {
   std::vector<std::string> texts;
@@ -45,7 +47,8 @@ TEST(TextDataset, TextsFromMemoryMustBeUtf8Too) {
   const std::vector<std::string> texts{"fine",
                                        "a\xff"
                                        "b"};
-  EXPECT_THAT(error_of([&] { TextDataset::from_texts(texts); }), HasSubstr("text 1: not valid UTF-8 (byte 0xff at 1)"));
+  EXPECT_THAT(error_of([&] { TextDataset::from_texts(texts); }),
+              Eq("TextDataset::from_texts: text 1: not valid UTF-8 (byte 0xff at 1)"));
 }
 
 /// The texts of a batch, without their boundaries.
@@ -217,13 +220,25 @@ TEST(Split, PartsAreDisjointByContentAndStable) {
   EXPECT_EQ(std::vector(again.begin(), again.begin() + static_cast<std::ptrdiff_t>(b.size())), b);
 }
 
+TEST(TextDataset, OptionsOutOfRangeAreErrorsOfTheCall) {
+  EXPECT_EQ(error_of([] { numbered(2).batches({.tokens = 0}); }),
+            "TextDataset::batches: BatchOptions.tokens is 0 (expected 1 or more)");
+  EXPECT_EQ(error_of([] {
+              numbered(2).batches({.start = {0, 3}});
+            }),
+            "TextDataset::batches: BatchOptions.start is text 3 of epoch 0 (expected 0 to 2, of epoch 0 or later)");
+  EXPECT_EQ(error_of([] { read("a", "x", {.max_length = -1}); }),
+            "read_texts: TextOptions.max_length is -1 (expected 0 or more)");
+}
+
 TEST(Split, SmallSetsGetBothPartsOrAnError) {
   for (int count = 2; count < 12; ++count) {
     const auto [training, validation] = numbered(count).split(0.05);
     EXPECT_GE(training.size(), 1);
     EXPECT_GE(validation.size(), 1);
   }
-  EXPECT_THAT(error_of([] { (void)numbered(1).split(0.5); }), HasSubstr("1 text cannot be split"));
+  EXPECT_THAT(error_of([] { (void)numbered(1).split(0.5); }), StartsWith("TextDataset::split: 1 text cannot be split"));
+  EXPECT_THAT(error_of([] { (void)numbered(2).split(1.5); }), StartsWith("TextDataset::split: the share of validation texts is"));
   EXPECT_THAT(error_of([] { (void)numbered(9).split(1.0); }), HasSubstr("expected between 0 and 1"));
 }
 
