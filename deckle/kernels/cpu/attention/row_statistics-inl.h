@@ -153,7 +153,8 @@ class TangentStatistics {
   T* delta_;
 };
 
-/// The accumulator of dq: the output itself if there is one chunk everywhere and no rounding, else one buffer per chunk.
+/// The accumulator of dq: the output itself if there is one chunk everywhere and no rounding, or one block of keys, so that a row
+/// is added to once; else one buffer per chunk.
 template <typename T>
 class QueryGradient {
  public:
@@ -161,9 +162,13 @@ class QueryGradient {
       : problem_(problem), target_(target), chunks_(tasks.chunks) {
     if (target.data == nullptr) return;
     const int64_t most = tasks.most_chunks;
-    if (most == 1 && item_size(problem.dtype) == static_cast<int64_t>(sizeof(T))) return;
-    int64_t rows = 0;
-    for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
+    int64_t rows = 0, longest = 0;
+    for (int64_t b = 0; b < problem.sequences; ++b) {
+      rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
+      longest = std::max(longest, problem.keys(b));
+    }
+    rounds_ = item_size(problem.dtype) != static_cast<int64_t>(sizeof(T));
+    if (most == 1 && (!rounds_ || longest <= kKeyBlock)) return;
     chunk_size_ = rows * problem.heads * problem.head_dim;
     work_ = memory_.take<T>(most * chunk_size_);
   }
@@ -173,21 +178,26 @@ class QueryGradient {
 
   void clear(int64_t chunk, const Sequence& sequence, int64_t h) const { clear(chunk, sequence.first_row, sequence.rows, h); }
   void clear(int64_t chunk, int64_t first, int64_t count, int64_t h) const {
-    for (int64_t i = 0; i < count; ++i)
-      std::memset(row(chunk, first + i, h), 0, static_cast<size_t>(problem_.head_dim) * sizeof(T));
+    const int64_t size = in_place() ? item_size(problem_.dtype) : static_cast<int64_t>(sizeof(T));
+    for (int64_t i = 0; i < count; ++i) std::memset(row(chunk, first + i, h), 0, static_cast<size_t>(problem_.head_dim * size));
   }
 
-  /// Rows [first, first + count) += factor * tile; `fresh`: = in place of +=.
+  /// Rows [first, first + count) += factor * tile; `fresh`, or added to once: = in place of +=.
   void add(int64_t chunk, int64_t first, int64_t count, int64_t h, const T* tile, int64_t stride, T factor, bool fresh) const {
     const hn::ScalableTag<T> d;
     const auto by = hn::Set(d, factor);
+    const bool once = in_place() && rounds_;
+    Scratch scratch;
+    T* const exact = once ? scratch.take<T>(problem_.head_dim) : nullptr;
     for (int64_t r = 0; r < count; ++r) {
-      T* to = row(chunk, first + r, h);
+      void* const at = row(chunk, first + r, h);
+      T* const to = once ? exact : static_cast<T*>(at);
       const T* from = tile + r * stride;
       int64_t i = 0;
-      if (fresh) {
+      if (fresh || once) {
         for (; i + kLanes<T> <= problem_.head_dim; i += kLanes<T>) hn::StoreU(hn::Mul(hn::LoadU(d, from + i), by), d, to + i);
         for (; i < problem_.head_dim; ++i) to[i] = from[i] * factor;
+        if (once) store_row(problem_.dtype, exact, problem_.head_dim, at);
         continue;
       }
       for (; i + kLanes<T> <= problem_.head_dim; i += kLanes<T>) {
@@ -206,9 +216,9 @@ class QueryGradient {
       parallel_for(sequence.rows, kRowGrain, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           for (int64_t h = 0; h < problem_.heads; ++h) {
-            T* total = row(0, sequence.first_row + i, h);
+            T* total = static_cast<T*>(row(0, sequence.first_row + i, h));
             for (int64_t chunk = 1; chunk < chunks_[b]; ++chunk) {
-              const T* part = row(chunk, sequence.first_row + i, h);
+              const T* part = static_cast<const T*>(row(chunk, sequence.first_row + i, h));
               for (int64_t e = 0; e < D; ++e) total[e] += part[e];
             }
             store_row(problem_.dtype, total, D, row_address(problem_.dtype, target_, sequence.first_row + i, h));
@@ -219,15 +229,17 @@ class QueryGradient {
   }
 
  private:
-  T* row(int64_t chunk, int64_t packed_row, int64_t h) const {
+  /// Of T in a buffer, else of the output.
+  void* row(int64_t chunk, int64_t packed_row, int64_t h) const {
     if (work_) return work_ + chunk * chunk_size_ + (packed_row * problem_.heads + h) * problem_.head_dim;
-    return static_cast<T*>(target_.data) + packed_row * target_.row_stride + h * target_.head_stride;
+    return row_address(problem_.dtype, target_, packed_row, h);
   }
 
   const AttentionProblem& problem_;
   const AttentionRows target_;
   const std::vector<int64_t>& chunks_;
   int64_t chunk_size_ = 0;
+  bool rounds_ = false;  // the output has fewer bits than T
   Scratch memory_;
   T* work_ = nullptr;
 };

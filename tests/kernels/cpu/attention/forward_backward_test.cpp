@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +19,7 @@
 #include "deckle/kernels/cpu/simd/targets.h"
 #include "tests/kernels/cpu/attention/drawn_operands.h"
 #include "tests/kernels/cpu/support/refuse_tiles.h"
+#include "tests/support/sanitizers.h"
 
 namespace deckle::testing {
 namespace {
@@ -339,6 +344,39 @@ TEST(Attention, RowsThatSeeNothingIgnoreWhateverGradientArrives) {
   const Operands gradient = run_backward(c, x, got, cotangent);
   EXPECT_TRUE(gradient.q == expected.q && gradient.k == expected.k && gradient.v == expected.v);
   for (int64_t i = 0; i < 40 * 8; ++i) EXPECT_EQ(gradient.q.get(i), 0.0);
+}
+
+/// In the halves dq is rounded, but from one block of keys it comes whole: a buffer of floats of its size would be fresh memory
+/// in every call.
+TEST(Attention, OfShortSequencesTakesNoBufferForTheGradientOfQueries) {
+  if (kSanitized) GTEST_SKIP() << "the sanitizer's memory would be measured";
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    AttentionCase c;
+    for (int b = 0; b < 128; ++b) c.add_sequence(100, 100);
+    c.problem.dtype = dtype;
+    c.problem.heads = c.problem.kv_heads = 8;
+    c.problem.head_dim = c.problem.value_dim = 64;
+    c.layout();
+    const auto zeros = [](DType of, int64_t count) {
+      Buffer buffer(of, count);
+      std::memset(buffer.data(), 0, static_cast<size_t>(count * item_size(of)));
+      return buffer;
+    };
+    const Operands x = c.operands(dtype, zeros);
+    const Results cotangent = c.results(dtype, zeros), result = run_forward(c, x);
+    const Operands gradient = c.operands(dtype, AttentionCase::poisoned);
+    const pid_t child = fork();
+    if (child == 0) {
+      rusage before{}, after{};
+      getrusage(RUSAGE_SELF, &before);
+      attention_backward({}, c.problem, x.view, result.view, cotangent.view, gradient.view);
+      getrusage(RUSAGE_SELF, &after);
+      _exit(after.ru_maxrss - before.ru_maxrss < 16'384 ? 0 : 1);  // kB; the floats have 25,600
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << name(dtype);
+  }
 }
 
 TEST(Attention, ComputesOnlyTheGradientsThatAreWanted) {
