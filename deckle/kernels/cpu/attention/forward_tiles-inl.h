@@ -1,10 +1,10 @@
 // The forward of bfloat16 on AMX tiles: the scheme of forward.cpp with other operands.
 //
-// A block is 32 query rows, a tile of keys 256 (forward.cpp: 64) if L2 has a megabyte, else 128: sums over keys go through the
-// tile registers less often. Per block and tile of keys: scores S^T = K Q^T by tile products; softmax in vectors, which writes P
-// rounded and paired; O^T += V^T P^T. The reference of the softmax moves only where a score exceeds it by 2^8: sums and out are
-// rescaled about once per block, not once per tile of keys. The scale is applied inside the exponential unless features, a sink
-// or a negative scale come between.
+// A block is 32 query rows, a tile of keys 256 (forward.cpp: 64): sums over keys go through the tile registers less often, and
+// every processor with tiles has the second cache for it, whatever a virtual machine says. Per block and tile of keys: scores S^T
+// = K Q^T by tile products; softmax in vectors, which writes P rounded and paired; O^T += V^T P^T. The reference of the softmax
+// moves only where a score exceeds it by 2^8: sums and out are rescaled about once per block, not once per tile of keys. The
+// scale is applied inside the exponential unless features, a sink or a negative scale come between.
 //
 // GF/s on an Emerald Rapids (family 6, model 207), full mask, D = 64, S = 2048, two cores (float32 FMA peak 341, one TDPBF16PS in
 // 16 cycles: 5,900), and on 16 (2026-11-22, ae14af6a):
@@ -53,11 +53,8 @@ namespace HWY_NAMESPACE {
 
 inline constexpr int64_t kForwardTileBlocks = 16;
 
-/// Keys of a tile: their operands should fit L2 together with sixteen blocks of queries.
-inline int64_t forward_tile_keys() {
-  static const int64_t keys = cache_bytes(2) >= int64_t{1} << 20 ? 256 : 128;
-  return keys;
-}
+/// Keys of a tile: their operands fit L2 together with sixteen blocks of queries.
+inline constexpr int64_t kForwardTileKeys = 256;
 
 /// Running state of one block of rows.
 struct ForwardTileBlock {
@@ -85,22 +82,22 @@ inline void forward_task_on_tiles(const AttentionProblem& problem, const Attenti
   const Sequence sequence(problem, task.sequence);
   const int64_t kv_head = task.head / problem.group();
   const int64_t blocks = (task.count + kW - 1) / kW;
-  const int64_t most_keys = forward_tile_keys(), most_pairs = most_keys / 2;
+  constexpr int64_t kMostPairs = kForwardTileKeys / 2;
 
   Scratch scratch;
   auto* state = scratch.take<ForwardTileBlock>(kForwardTileBlocks);
-  TileOperand q(scratch, kW, D), k(scratch, most_keys, D), v(scratch, most_keys, Dv);
+  TileOperand q(scratch, kW, D), k(scratch, kForwardTileKeys, D), v(scratch, kForwardTileKeys, Dv);
   const int64_t out_rows = 2 * v.units;
   auto* q_lanes = scratch.take<uint32_t>(kForwardTileBlocks * q.units * kW);
-  auto* v_units = scratch.take<uint32_t>(v.units * most_keys);
-  auto* v_pairs = scratch.take<uint32_t>(out_rows * odd_lines(most_pairs));
+  auto* v_units = scratch.take<uint32_t>(v.units * kForwardTileKeys);
+  auto* v_pairs = scratch.take<uint32_t>(out_rows * odd_lines(kMostPairs));
   float* out = scratch.take<float>(kForwardTileBlocks * out_rows * kW);
-  float* scores = scratch.take<float>(most_keys * kW);
-  auto* pairs = scratch.take<uint32_t>(most_pairs * kW);
+  float* scores = scratch.take<float>(kForwardTileKeys * kW);
+  auto* pairs = scratch.take<uint32_t>(kMostPairs * kW);
   float* rescale = scratch.take<float>(kW);
   float* rows = scratch.take<float>(kW * tile_stride<float>(Dv));
   const FeatureScratch<float> feature_scratch(scratch);
-  auto* keep = scratch.take<uint8_t>(most_keys * kW);
+  auto* keep = scratch.take<uint8_t>(kForwardTileKeys * kW);
   const Features<float> features(problem, x, sequence, task.head);
   const Dropout dropout(problem.dropout, task.sequence, task.head);
   // A sink is one more key, seen first, without a value.
@@ -121,18 +118,18 @@ inline void forward_task_on_tiles(const AttentionProblem& problem, const Attenti
     std::fill_n(s.sum, kW, sink == -kInfinity ? 0.0f : 1.0f);
     s.started = false;
     if (s.range.outer.empty()) continue;
-    all.begin = std::min(all.begin, s.range.outer.begin / most_keys * most_keys);
+    all.begin = std::min(all.begin, s.range.outer.begin / kForwardTileKeys * kForwardTileKeys);
     all.end = std::max(all.end, s.range.outer.end);
   }
 
   const simd::TileScope tiles;
-  for (int64_t first_key = all.begin; first_key < all.end; first_key += most_keys) {
-    const int64_t tile_end = std::min(first_key + most_keys, all.end), tile_keys = simd::round_up_keys(tile_end - first_key),
-                  pair_stride = odd_lines(tile_keys / 2);
+  for (int64_t first_key = all.begin; first_key < all.end; first_key += kForwardTileKeys) {
+    const int64_t tile_end = std::min(first_key + kForwardTileKeys, all.end),
+                  tile_keys = simd::round_up_keys(tile_end - first_key), pair_stride = odd_lines(tile_keys / 2);
     k.load(x.k, sequence.first_key + first_key, tile_end - first_key, tile_keys, kv_head);
     v.load(x.v, sequence.first_key + first_key, tile_end - first_key, tile_keys, kv_head);
     v.to_key_pairs(tile_keys, v_units, v_pairs, pair_stride);
-    RowPrefetch soon = next_rows(problem, x, result, task, next, all, first_key, most_keys);
+    RowPrefetch soon = next_rows(problem, x, result, task, next, all, first_key, kForwardTileKeys);
     soon.spread(2 * blocks);
     for (int64_t block = 0; block < blocks; ++block) {
       ForwardTileBlock& s = state[block];
