@@ -71,7 +71,13 @@ CpuInfo detect() {
 CpuInfo detect() { return {}; }
 #endif
 
-/// The value of DECKLE_CPU, if it is set.
+}  // namespace
+
+const CpuInfo& cpu_info() {
+  static const CpuInfo info = detect();
+  return info;
+}
+
 const CpuIsa* asked_isa() {
   static const std::optional<CpuIsa> asked = []() -> std::optional<CpuIsa> {
     const char* cap = std::getenv("DECKLE_CPU");
@@ -82,13 +88,6 @@ const CpuIsa* asked_isa() {
     throw Error("DECKLE_CPU is '" + std::string(cap) + "' (expected sse2, avx2, avx512, avx512_bf16 or amx_bf16)");
   }();
   return asked ? &*asked : nullptr;
-}
-
-}  // namespace
-
-const CpuInfo& cpu_info() {
-  static const CpuInfo info = detect();
-  return info;
 }
 
 CpuIsa cpu_isa() {

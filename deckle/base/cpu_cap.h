@@ -12,6 +12,9 @@ enum class CpuIsa : uint8_t { sse2, avx2, avx512, avx512_bf16, amx_bf16 };
 /// DECKLE_CPU (sse2, avx2, avx512, avx512_bf16, amx_bf16). Read once; an unknown value is an Error.
 CpuIsa cpu_isa();
 
+/// The value of DECKLE_CPU, or null where it is not set.
+const CpuIsa* asked_isa();
+
 const char* name(CpuIsa isa);
 
 /// In what products of bfloat16 are computed: in float32 after widening, by the pair dot product of AVX512-BF16, or on AMX tiles.

@@ -71,7 +71,7 @@ MachineRates measure_machine() {
           peak(kernels::cpu::simd::tiles_peak_loop()), copy_rate()};
 }
 
-std::string describe_machine(const MachineRates& rates) {
+std::string describe_machine(const MachineRates& rates, bool forced) {
   const CpuInfo& info = cpu_info();
   const CpuFamily family = cpu_family(info);
   const Bf16Arithmetic chosen = bf16_arithmetic();
@@ -90,7 +90,11 @@ std::string describe_machine(const MachineRates& rates) {
   const double rate_of[] = {rates.float32, rates.pair_dot, rates.tiles};
   const double chosen_rate = rate_of[static_cast<int>(chosen)];
   const auto best = static_cast<int>(std::max_element(std::begin(rate_of), std::end(rate_of)) - std::begin(rate_of));
-  if (rate_of[best] > 1.3 * chosen_rate) {
+  if (forced) {
+    text += "DECKLE_CPU forces that, not the table\n";
+  } else if (std::count(std::begin(rate_of), std::end(rate_of), 0.0) >= 2) {
+    text += "no other unit here to compare it with\n";
+  } else if (rate_of[best] > 1.3 * chosen_rate) {
     text += fmt::format("the table is wrong here: {} is {:.1f} times as fast\n", name(static_cast<Bf16Arithmetic>(best)),
                         rate_of[best] / chosen_rate);
   } else {

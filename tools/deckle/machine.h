@@ -12,7 +12,8 @@ struct MachineRates {
 /// Takes about two seconds.
 MachineRates measure_machine();
 
-/// Reports the processor, its rates, the choices of the table of families, and where the measurement disagrees.
-std::string describe_machine(const MachineRates& rates);
+/// Reports the processor, its rates, the choice of the table of families, and where the measurement disagrees; of a choice that
+/// is `forced`, by DECKLE_CPU, only what it is.
+std::string describe_machine(const MachineRates& rates, bool forced);
 
 }  // namespace deckle::cli

@@ -12,6 +12,7 @@
 #include <ranges>
 #include <span>
 
+#include "deckle/base/cpu_cap.h"
 #include "deckle/base/parallel.h"
 #include "tools/deckle/completion.h"
 #include "tools/deckle/interrupt.h"
@@ -321,7 +322,7 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand("train")) train(train_command);
   if (app.got_subcommand("sample")) sample(sample_command);
-  if (app.got_subcommand("machine")) cli::put(stdout, cli::describe_machine(cli::measure_machine()));
+  if (app.got_subcommand("machine")) cli::put(stdout, cli::describe_machine(cli::measure_machine(), asked_isa() != nullptr));
   if (app.got_subcommand("completion")) cli::put(stdout, cli::bash_completion(words_of_commands(app)));
   if (app.got_subcommand("ops")) {
     cli::put(stdout, ops->got_subcommand("explain")  ? cli::explain_op(explained_op)

@@ -19,9 +19,9 @@ cli::MachineRates rates_where_the_choice_is(double share) {
 }
 
 TEST(Machine, SaysWhereTheTableIsWrong) {
-  const std::string right = cli::describe_machine(rates_where_the_choice_is(1.2));
+  const std::string right = cli::describe_machine(rates_where_the_choice_is(1.2), false);
   EXPECT_TRUE(contains(right, "the measurement agrees with the table")) << right;
-  const std::string wrong = cli::describe_machine(rates_where_the_choice_is(0.5));
+  const std::string wrong = cli::describe_machine(rates_where_the_choice_is(0.5), false);
   EXPECT_TRUE(contains(wrong, "the table is wrong here: ")) << wrong;
   EXPECT_TRUE(contains(wrong, " is 2.0 times as fast")) << wrong;
   EXPECT_TRUE(contains(wrong, cpu_info().vendor)) << wrong;
@@ -29,8 +29,18 @@ TEST(Machine, SaysWhereTheTableIsWrong) {
 }
 
 TEST(Machine, UnitsThatAreNotThereAreNotCompared) {
-  const std::string text = cli::describe_machine({100, 0, 0, 10});
-  EXPECT_TRUE(contains(text, "bfloat16 AMX tiles     not here")) << text;
+  for (const double rate : {100.0, 0.0}) {
+    const std::string text = cli::describe_machine({rate, 0, 0, 10}, false);
+    EXPECT_TRUE(contains(text, "bfloat16 AMX tiles     not here")) << text;
+    EXPECT_TRUE(contains(text, "no other unit here to compare it with")) << text;
+    EXPECT_FALSE(contains(text, "table")) << text;
+  }
+}
+
+TEST(Machine, DoesNotJudgeAForcedChoice) {
+  const std::string text = cli::describe_machine(rates_where_the_choice_is(0.5), true);
+  EXPECT_TRUE(contains(text, "DECKLE_CPU forces that, not the table")) << text;
+  EXPECT_FALSE(contains(text, "wrong") || contains(text, "agrees")) << text;
 }
 
 }  // namespace

@@ -27,10 +27,8 @@ constexpr const char* kCoreType = "OPENBLAS_CORETYPE";
 // The core whose kernels to use in place of OpenBLAS's own choice, or nullptr to leave that: DECKLE_CPU's where it is set; and a
 // processor newer than the library is to it the oldest one (Emerald Rapids to 0.3.21: a fifth of the speed in float64).
 const char* wanted_core() {
-  const char* cap = std::getenv("DECKLE_CPU");
-  const bool capped = cap != nullptr && *cap != '\0';
   const bool unknown = std::getenv(kCoreType) == nullptr && std::string_view(openblas_get_corename()) == "Prescott";
-  if (!capped && !unknown) return nullptr;
+  if (asked_isa() == nullptr && !unknown) return nullptr;
   return cpu_isa() == CpuIsa::sse2 ? "Prescott" : cpu_isa() == CpuIsa::avx2 ? "Haswell" : "SkylakeX";
 }
 
