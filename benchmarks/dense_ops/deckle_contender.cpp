@@ -1,9 +1,9 @@
 // Deckle's side of the benchmark of dense ops: answers each line on standard input with one line of JSON.
 //   ops                          every case and its kind
-//   load ROWS COLUMNS DTYPE LAYOUT SEED PATH   draws the operands; writes them to PATH for the peer
+//   load ROWS COLUMNS DTYPE LAYOUT SEED PATH
+//                                draws the operands; writes them to PATH for the peer
 //   time OP PASS CALLS           seconds per call, after one that is not counted; PASS: forward or backward; "lacks" where there
-//   is
-//                                no such op for the dtype, or no derivative; "shares": whether nothing was written
+//                                is no such op for the dtype, or no derivative; "shares": whether nothing was written
 //   check OP PASS PATH           writes the result, or the gradients by the names of the operands, to PATH
 #include <algorithm>
 #include <chrono>

@@ -196,7 +196,7 @@ class OwnState {
 
 }  // namespace
 
-bool onednn_has_bfloat16() { return bf16_arithmetic() != Bf16Arithmetic::widened; }
+bool onednn_takes_bfloat16() { return bf16_arithmetic() != Bf16Arithmetic::widened; }
 
 void onednn_tile(const TileProduct& tile, DType operands, DType result) {
   const SingleThread alone;

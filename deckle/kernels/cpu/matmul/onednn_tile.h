@@ -8,7 +8,7 @@ namespace deckle::kernels::cpu::matmul {
 /// Deterministic: depends on the arguments and the instruction set alone.
 void onednn_tile(const TileProduct& tile, DType operands, DType result);
 
-/// Whether bfloat16 operands are multiplied by the CPU's own bfloat16 dot product.
-bool onednn_has_bfloat16();
+/// Whether operands of bfloat16 are multiplied as such, by pair dot products or on AMX tiles; else they are to be widened first.
+bool onednn_takes_bfloat16();
 
 }  // namespace deckle::kernels::cpu::matmul

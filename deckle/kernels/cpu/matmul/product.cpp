@@ -85,7 +85,7 @@ struct Arithmetic {
 
   static Arithmetic of(DType dtype, bool few_shapes = true) {
     if (dtype == DType::float64) return {DType::float64, DType::float64, false, false};
-    if (dtype == DType::bfloat16 && few_shapes && onednn_has_bfloat16()) return {DType::bfloat16, DType::float32, true, true};
+    if (dtype == DType::bfloat16 && few_shapes && onednn_takes_bfloat16()) return {DType::bfloat16, DType::float32, true, true};
     return {DType::float32, DType::float32, false, few_shapes};
   }
 };
