@@ -3,6 +3,8 @@
 Answers each line on standard input with one line of JSON, as deckle_contender does:
   load DTYPE LAYOUT PATH
   time OP PASS CALLS
+  small                   the names of small_calls.py
+  call NAME CALLS         nanoseconds of one of them
   check OP PASS PATH      the largest difference of an element of the result, or of a gradient, from those in PATH, which
                           deckle_contender wrote: over the largest element; and where
 """
@@ -19,6 +21,7 @@ BENCHMARKS = os.path.join(os.path.dirname(__file__), "..")
 sys.path[:0] = [os.path.join(BENCHMARKS, "language_model"), BENCHMARKS]
 from harness.serve import serve
 from safetensors import load
+from small_calls import calls, nanoseconds
 
 ONE = ("neg abs sign square floor ceil round trunc nan_to_num exp exp2 expm1 sin cos tan atan erf erfc tanh sigmoid relu "
        "bitwise_not logical_not isnan isinf isfinite sum tril triu").split()
@@ -175,18 +178,28 @@ def first(result):
     return result if isinstance(result, torch.Tensor) else result[0]
 
 
+def gradients(result, leaves, cotangent, retain_graph=False):
+    """Of all that the result depends on, in memory: an expanded one is written out."""
+    found = torch.autograd.grad([result], leaves, [cotangent], allow_unused=True, retain_graph=retain_graph)
+    return [each if each is None or 0 not in each.stride() else each.contiguous() for each in found]
+
+
 class Contender:
+    def __init__(self):
+        self.small_calls = calls(gradients)
+
+    def small(self):
+        return list(self.small_calls)
+
+    def call(self, name, count):
+        return {"nanoseconds": nanoseconds(self.small_calls[name], int(count))}
+
     def load(self, dtype, layout, path):
         drawn = {name: torch.from_numpy(value) for name, value in load(path).items()}
         self.operands = Operands(drawn, getattr(torch, dtype), layout)
         self.all = self.operands.leaves()
         self.leaves = list(self.all.values())
         return {"torch": torch.__version__, "threads": torch.get_num_threads()}
-
-    def gradients(self, result, cotangent, retain_graph=False):
-        """Of all operands that the result depends on, by name, in memory: an expanded one is written out."""
-        found = torch.autograd.grad([result], self.leaves, [cotangent], allow_unused=True, retain_graph=retain_graph)
-        return [each if each is None or 0 not in each.stride() else each.contiguous() for each in found]
 
     def time(self, op, direction, calls):
         call, operands, calls = OPS[op], self.operands, int(calls)
@@ -204,10 +217,10 @@ class Contender:
                 return {"lacks": "no derivative"}
             cotangent = results[0].detach().clone()
             shares = all(each.data_ptr() == cotangent.data_ptr()
-                         for each in self.gradients(results.pop(), cotangent) if each is not None)
+                         for each in gradients(results.pop(), self.leaves, cotangent) if each is not None)
             start = time.perf_counter()
             for result in results:
-                self.gradients(result, cotangent)
+                gradients(result, self.leaves, cotangent)
             return {"seconds": (time.perf_counter() - start) / calls, "shares": shares}
         except REFUSALS as error:
             return refusal(error)
@@ -218,7 +231,7 @@ class Contender:
             results = {"result": result.detach()}
             if direction == "backward":
                 value = result.detach()  # not the value itself, for which the gradient of a norm is nothing but rounding
-                results = {name: each for name, each in zip(self.all, self.gradients(result, value * (value + 0.5)))
+                results = {name: each for name, each in zip(self.all, gradients(result, self.leaves, value * (value + 0.5)))
                            if each is not None}
             if op in CHANNELS_FIRST:
                 results = {{"channels": "signal"}.get(name, name): each if name == "kernel" else each.transpose(1, 2)

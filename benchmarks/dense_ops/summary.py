@@ -27,12 +27,26 @@ def stalled(row):
     return waited(max(times)) and max(times) >= 3 * min(times) and min(times) < TICK
 
 
-def mean(rows):
-    return math.exp(statistics.fmean(math.log(row["ratio"]) for row in rows)) if rows else None
+def of_python(found):
+    """Microseconds that a call of PyTorch takes more from Python than from C++, by pass; `found`: nanoseconds of calls on small
+    tensors by name, (from Python, from C++)."""
+    more = {name: (python - native) / 1e3 for name, (python, native) in found.items()}
+    return {"forward": statistics.median(each for name, each in more.items() if name != "gradients_of_eleven"),
+            "backward": more["gradients_of_eleven"]}
 
 
-def summary(rows):
-    """Geometric means and the ops below 1, by dtype, size, layout and pass, without views and stalls."""
+def ratio_without(python, row):
+    """PyTorch's time, without the microseconds that are Python's but a tenth of itself at least, over ours."""
+    return max(row["pytorch us"] - python, row["pytorch us"] / 10) / row["deckle us"]
+
+
+def mean(ratios):
+    return math.exp(statistics.fmean(math.log(ratio) for ratio in ratios)) if ratios else None
+
+
+def summary(rows, python=None):
+    """Geometric means and the ops below 1, by dtype, size, layout and pass, without views and stalls; and both without the
+    microseconds of `python`, by pass, where that has them."""
     lines = []
     keys = sorted({(row["dtype"], row["size"], row["layout"], row["pass"]) for row in rows})
     for key in keys:
@@ -40,9 +54,18 @@ def summary(rows):
         timed = [row for row in here if not stalled(row)]
         slower = sorted((row for row in timed if row["ratio"] < 1), key=lambda row: row["ratio"])
         lines.append({**dict(zip(("dtype", "size", "layout", "pass"), key)), "ops": len(timed),
-                      "stalled": sorted(row["op"] for row in here if stalled(row)), "geometric mean": mean(timed),
+                      "stalled": sorted(row["op"] for row in here if stalled(row)),
+                      "geometric mean": mean([row["ratio"] for row in timed]),
+                      **without_python(timed, (python or {}).get(key[3])),
                       "below 1": {row["op"]: round(row["ratio"], 2) for row in slower}})
     return lines
+
+
+def without_python(timed, python):
+    if python is None:
+        return {}
+    ratios = [ratio_without(python, row) for row in timed]
+    return {"without python": mean(ratios), "below 1 without python": sum(ratio < 1 for ratio in ratios)}
 
 
 def products(result, size="1024x1024"):

@@ -1,6 +1,6 @@
 """Single ops on the CPU."""
 
-from dense_ops.summary import products, summary
+from dense_ops.summary import of_python, products, summary
 from harness import svg
 from parts.text import mean, picture, table, table_of
 
@@ -54,9 +54,26 @@ def earlier(results):
             + table(["pass", "operands", "ops", "geometric mean", f"above {r['limit']:.2f}", "which"], rows)), {}
 
 
+SMALL = "100x100"  # whose calls are short enough for Python's share to count
+ASSUMED = {"forward": 2.0}  # microseconds that are Python's, in results that did not measure it
+
+
+def about_python(r, python):
+    """What a page says of who calls whom."""
+    start = "Ours is called from C++ and PyTorch from Python"
+    if r.get("small calls ns"):
+        return (f"{start}, which takes {python['forward']:.1f} µs of a forward call and {python['backward']:.1f} of a backward "
+                "one (PyTorch's calls on small tensors from Python less those from C++, in the same run; of ops that PyTorch "
+                f"writes in Python it is more): in parentheses, of {SMALL}, the same without it.")
+    return (f"{start}, whose share this run did not measure: in parentheses, of {SMALL}, the same with "
+            f"{python['forward']:.0f} µs less for a forward call of PyTorch, and what is left of it a tenth at least. Of a "
+            "backward call Python takes more: its means are in PyTorch's disfavour by an unknown factor.")
+
+
 def dense_ops(results):
     r = results.read("dense_ops")
-    lines = summary(r["rows"])
+    python = of_python(r["small calls ns"]) if r.get("small calls ns") else ASSUMED
+    lines = summary(r["rows"], python)
     ways = [(layout, direction) for layout in ("contiguous", "transposed") for direction in ("forward", "backward")]
     cells = {(line["dtype"], line["size"], line["layout"], line["pass"]): line for line in lines}
     rows, panels = [], []
@@ -69,22 +86,28 @@ def dense_ops(results):
                 for op, ratio in line["below 1"].items():
                     lowest[op] = min(ratio, lowest.get(op, 1))
             slow = sorted(lowest.items(), key=lambda item: item[1])[:3]
-            rows.append((dtype, size, *(f"{line['geometric mean']:.2f}" if line else "–" for line in here),
-                         f"{sum(len(line['below 1']) for line in here if line)} of {sum(line['ops'] for line in here if line)}",
+
+            def also(line, key, form):
+                return f" ({line[key]:{form}})" if size == SMALL and key in line else ""
+            rows.append((dtype, size, *(f"{line['geometric mean']:.2f}{also(line, 'without python', '.2f')}" if line else "–"
+                                        for line in here),
+                         ", ".join(f"{len(line['below 1'])}{also(line, 'below 1 without python', '')}" if line else "–"
+                                   for line in here) + f" of {sum(line['ops'] for line in here if line)} in all",
                          ", ".join(f"{op} {ratio:.2f}" for op, ratio in slow) or "–"))
             groups += [(f"{dtype}, {layout}, {direction}", [(line["geometric mean"], svg.OURS)])
                        for (layout, direction), line in zip(ways, here) if line]
         panels.append((size, groups, (1, "PyTorch")))
     stalled = sum(len(line["stalled"]) for line in lines)
     plot = svg.chart("Dense ops: PyTorch's time over Deckle's", "geometric means over all ops that both have", panels,
-                     [("PyTorch's time / Deckle's", svg.OURS), ("equally fast", svg.LIMIT)], results.line("dense_ops"),
-                     ratios=True)
+                     [("PyTorch's time, from Python / Deckle's, from C++", svg.OURS), ("equally fast", svg.LIMIT)],
+                     results.line("dense_ops"), ratios=True)
     text = (f"{r['threads']} threads, PyTorch {r['torch']}: PyTorch's time over ours, geometric mean over the ops that both "
             "have, without those that hand on memory; how many of them are below 1, and the three that are lowest. Every op "
             "stands in the file. "
+            f"{about_python(r, python)} "
             + (f"Left out are {stalled} rows of which one side took 4 ms, or a multiple, and three times as long as the other or "
                "more: it waited for the system's clock.\n\n" if stalled else "\n\n")
-            + table(["dtype", "size", *(" ".join(way) for way in ways), "below 1", "lowest"], rows))
+            + table(["dtype", "size", *(" ".join(way) for way in ways), "below 1, by column", "lowest"], rows))
     return text + "\n" + picture("dense_ops", "PyTorch's time over Deckle's, dense ops by dtype, layout and pass"), {
         "dense_ops": plot}
 

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 os.environ.pop("DECKLE_CPU", None)  # results of a forced instruction set are refused
 from attention_cpu.needed import judge, key, share
-from dense_ops.summary import calls_of_turn, summary
+from dense_ops.summary import calls_of_turn, of_python, summary
 from harness import report, svg
 from harness.contender import Contender
 
@@ -227,6 +227,23 @@ class Figures(Folder):
         self.assertIn("float32 80 % (80 % at worst), its peak 6 %, bfloat16 80 % (80 % at worst), its peak 6 %", text)
         self.assertEqual(self.figures("--check")[0], 0)
 
+    def test_dense_ops_say_what_is_pythons(self):
+        row = {"op": "add", "kind": "pointwise", "dtype": "float32", "layout": "contiguous", "view": False, "deckle us": 1.0}
+        rows = [{**row, "pass": direction, "size": size, "pytorch us": theirs, "ratio": theirs} for direction, size, theirs in (
+            ("forward", "100x100", 3.0), ("backward", "100x100", 40.0), ("forward", "1024x1024", 300.0))]
+        small = {"mul": [1500, 500], "gradients_of_eleven": [30000, 20000]}
+        self.write("docs/performance.md", PAGE + PAGE.replace("sampling", "dense_ops"))
+        for measured, cells, words in (
+                ({}, "3.00 (1.00) | 40.00 | – | – | 0 (0), 0, –, – of 2 in all |", "this run did not measure"),
+                ({"small calls ns": small}, "3.00 (2.00) | 40.00 (30.00) | – | – | 0 (0), 0 (0), –, – of 2 in all |",
+                 "from Python, which takes 1.0 µs of a forward call and 10.0 of a backward one")):
+            self.write("benchmarks/results/dense_ops.json", json.dumps(
+                {**RESULT, "threads": 2, "torch": "2", "rows": rows, **measured}))
+            self.assertEqual(self.figures()[0], 0)
+            text = (self.root / "docs/performance.md").read_text()
+            for each in (f"| float32 | 100x100 | {cells}", "| float32 | 1024x1024 | 300.00 | – |", words):
+                self.assertIn(each, text)
+
     def test_one_turn_has_no_range(self):
         def speed(contender, rate, low, high, **turns):
             return {"contender": contender, "tokens/s": rate, "slowest": low, "fastest": high, **turns}
@@ -371,6 +388,21 @@ class DenseOps(unittest.TestCase):
         [line] = summary(rows)
         self.assertEqual((line["ops"], line["stalled"], list(line["below 1"])), (4, ["conv1d", "exp"], ["sort", "randperm"]))
         self.assertAlmostEqual(line["geometric mean"], (4 * 7640 / 4090 / 4 / 4) ** (1 / 4))
+
+    def test_pythons_share_is_told(self):
+        row = {"op": "add", "dtype": "float32", "size": "100x100", "layout": "contiguous", "view": False}
+        rows = [{**row, "pass": direction, "deckle us": ours, "pytorch us": theirs, "ratio": theirs / ours}
+                for direction, ours, theirs in (("forward", 2.0, 3.0), ("forward", 1.0, 8.0), ("backward", 2.0, 10.0))]
+        python = of_python({"mul": (1500.0, 500.0), "sum": (2000.0, 800.0), "select": (9000.0, 1000.0),
+                            "gradients_of_eleven": (30000.0, 19500.0)})
+        self.assertEqual(python, {"forward": 1.2, "backward": 10.5})
+        backward, forward = summary(rows, python)
+        self.assertAlmostEqual(forward["without python"], (0.9 * 6.8) ** 0.5)
+        self.assertEqual((forward["below 1 without python"], len(forward["below 1"])), (1, 0))
+        self.assertAlmostEqual(backward["without python"], 0.5)  # a tenth of the call is left at least
+        backward, forward = summary(rows, {"forward": 2.0})
+        self.assertAlmostEqual(forward["without python"], (0.5 * 6) ** 0.5)
+        self.assertNotIn("without python", backward)
 
     def test_one_wait_for_the_clock_changes_little(self):
         for seconds in (1e-7, 1e-5, 0.00025, 0.0009, 0.0021, 0.004, 0.0041, 0.02, 0.1):
