@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "deckle/attention/attention.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
@@ -51,6 +52,7 @@ void run_every_pass(int64_t length) {
 
 TEST(AttentionMemory, IsLinearInTheLength) {
   if (testing::kSanitized) GTEST_SKIP() << "the sanitizer's memory would be measured";
+  if (factory_device().is_cuda()) GTEST_SKIP() << "a child of fork has no GPU";
   const int64_t base = peak_of([] { run_every_pass(64); });
   const int64_t at_1k = peak_of([] { run_every_pass(1024); }) - base, at_4k = peak_of([] { run_every_pass(4096); }) - base;
   std::cout << "beyond " << base << " kB: " << at_1k << " kB at 1,024 tokens, " << at_4k << " kB at 4,096\n";
@@ -61,6 +63,7 @@ TEST(AttentionMemory, IsLinearInTheLength) {
 
 TEST(AttentionMemory, TheMeasureSeesASquareArray) {
   if (testing::kSanitized) GTEST_SKIP() << "the sanitizer's memory would be measured";
+  if (factory_device().is_cuda()) GTEST_SKIP() << "a child of fork has no GPU";
   const int64_t base = peak_of([] {});
   EXPECT_GT(peak_of([] { random_tensor({8192, 8192 / 4}, DType::float32); }) - base, 60000);
 }

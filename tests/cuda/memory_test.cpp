@@ -1,5 +1,13 @@
 // The allocator: what it reuses, counts and says when there is no more.
 #include "deckle/core/allocator.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
 #include "deckle/core/tensor.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/generated/factory.h"
@@ -50,6 +58,35 @@ TEST(CudaMemory, OutOfMemoryHasFiguresAndLeavesTheDeviceUsable) {
   EXPECT_EQ(large.device(), kGpu);
   const Tensor x = full({3}, 2.0).to(kGpu);
   EXPECT_EQ((x + x).to_vector(), (std::vector<double>{4, 4, 4}));
+}
+
+TEST(CudaMemory, AChildOfForkHasNoGpuAndDoesNotWaitForLocksOfItsParent) {
+  NEEDS_GPU();
+  std::atomic<bool> goes_on{true};
+  std::thread other([&] {  // which may hold any lock when the process forks
+    while (goes_on) empty({64}, DType::float32, kGpu);
+  });
+  for (int i = 0; i < 20; ++i) {
+    Tensor x = empty({1 << 10}, DType::float32, kGpu);
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      x = Tensor();
+      try {
+        empty({3}, DType::float32, kGpu);
+      } catch (const Error& error) {
+        _exit(std::string(error.what()).find("cannot use the GPUs of its parent (expected a new process)") != std::string::npos
+                  ? 0
+                  : 2);
+      }
+      _exit(3);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  goes_on = false;
+  other.join();
 }
 
 }  // namespace

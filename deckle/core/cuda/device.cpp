@@ -56,6 +56,7 @@ struct Found {
 
 const Found& found() {
   static const Found answer = [] {
+    watch_forks();
     Found result;
     result.status = cudaGetDeviceCount(&result.count);
     if (result.status != cudaSuccess) {
@@ -82,6 +83,7 @@ bool built() { return true; }
 int device_count() { return found().count; }
 
 void require(Device device) {
+  refuse_in_child_of_fork(device);
   const Found& known = found();
   if (device.is_cuda() && device.index >= 0 && device.index < known.count) return;
   const cudaError_t status = known.count == 0 && known.status == cudaSuccess ? cudaErrorNoDevice : known.status;

@@ -15,4 +15,12 @@ Stream default_stream(Device device);
 /// records a graph.
 void wait_for_streams(Device device);
 
+/// Forks are noticed from here on: a process that asks for GPUs has none left in its children.
+void watch_forks();
+/// Whether this process is such a child. Locks of its parent may be held there, by threads that it has not: what it frees is left
+/// where it is.
+bool in_child_of_fork() noexcept;
+/// Throws, with what to do, if it is.
+void refuse_in_child_of_fork(Device device);
+
 }  // namespace deckle::cuda

@@ -73,13 +73,17 @@ bool built() { return false; }
 DeviceLimits device_limits(Device) { return {}; }
 
 int device_count() {
-  static const auto count = static_cast<int>(std::clamp<int64_t>(number_of("DECKLE_FAKE_DEVICES", 0), 0, kMaxDevices));
+  static const auto count = [] {
+    watch_forks();
+    return static_cast<int>(std::clamp<int64_t>(number_of("DECKLE_FAKE_DEVICES", 0), 0, kMaxDevices));
+  }();
   return count;
 }
 
 bool fake() { return device_count() > 0; }
 
 void require(Device device) {
+  refuse_in_child_of_fork(device);
   const int count = device_count();
   if (device.is_cuda() && device.index >= 0 && device.index < count) [[likely]]
     return;
@@ -144,7 +148,9 @@ double Event::milliseconds_since(const Event& earlier) const {
 // device's memory held.
 struct Graph::State {
   State(Device on, std::function<void()> what) : device(on), stream{this}, work(std::move(what)) { keep_blocks(device, stream); }
-  ~State() { release_blocks(device, stream); }
+  ~State() {
+    if (!in_child_of_fork()) release_blocks(device, stream);
+  }
 
   std::vector<RecordedDraws> run() const {
     Recording recording;

@@ -20,6 +20,7 @@ struct Recorder {
     keep_blocks(device, {stream});
   }
   ~Recorder() {
+    if (in_child_of_fork()) return;
     release_blocks(device, {stream});
     cudaStreamDestroy(stream);
   }

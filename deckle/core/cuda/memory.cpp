@@ -137,7 +137,7 @@ void* allocate(int64_t bytes, Device device) {
 }
 
 void deallocate(void* memory, int64_t bytes, Device device) noexcept {
-  if (memory == nullptr) return;
+  if (memory == nullptr || in_child_of_fork()) return;
   const int64_t size = round_up(bytes);
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
