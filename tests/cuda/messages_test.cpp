@@ -64,6 +64,27 @@ TEST(CudaMessages, OfAFailedCall) {
       "name the op that caused it)");
 }
 
+// No op is their cause, so that nothing is found by waiting for each.
+TEST(CudaMessages, OfACallThatNoOpMadeFailSayWhatToDo) {
+  const std::pair<int, const char*> remedies[] = {
+      {3, "a new process, not a child of fork"},
+      {209, "a build with this GPU's compute capability in DECKLE_CUDA_ARCHITECTURES"},
+      {222, "a newer driver, or a build with this GPU's compute capability in DECKLE_CUDA_ARCHITECTURES"},
+      {600, "synchronize before"},
+      {900, "it before a graph is recorded, or after"}};
+  for (const auto& [code, remedy] : remedies) {
+    EXPECT_FALSE(cuda::is_sticky(code));
+    expect_said(
+        [code = code] {
+          cuda::fail_call("a kernel", {code, "cudaErrorSome", "some text"});
+        },
+        ErrorKind::runtime, std::string("a kernel failed on the GPU: cudaErrorSome, some text (expected ") + remedy + ")");
+  }
+  expect_said([] { cuda::fail_product("a layout", 7); }, ErrorKind::runtime,
+              "a layout failed in cuBLASLt with status 7 (expected the cuBLASLt of this build's CUDA, and memory "
+              "for it: empty_cache)");
+}
+
 // After these the driver answers every call with the same error.
 TEST(CudaMessages, OfAnErrorThatLastsSayThatTheProcessMustEnd) {
   for (const int code : {700, 702, 710, 714, 715, 716, 717, 718, 719}) {

@@ -264,6 +264,18 @@ void check_call(cudaError_t status, const char* what) {
   fail_call(what, {status, cudaGetErrorName(status), cudaGetErrorString(status)});
 }
 
+void check_runtime(const char* what) {
+  check_call(cudaPeekAtLastError(), what);
+  int index = -1;
+  check_call(cudaGetDevice(&index), what);
+  if (capturing()) return;  // nothing can be asked of what is recorded
+  const cudaError_t status = cudaStreamQuery(stream_handle(Device::cuda(index)));
+  if (status == cudaErrorNotReady)
+    cudaGetLastError();
+  else
+    check_call(status, what);
+}
+
 void check_launch(Device device) {
   check_call(cudaPeekAtLastError(), "a kernel");
   if (waits_for_every_kernel() && !capturing()) cuda::synchronize(device);  // what is recorded does not run

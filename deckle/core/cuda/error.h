@@ -11,6 +11,10 @@ namespace deckle::cuda {
 /// Throws what a call of the CUDA runtime reported, in one sentence; `what` says what was tried.
 void check_call(cudaError_t status, const char* what);
 
+/// After a library or a kernel's own code reported something: throws what the runtime says of this thread's GPU, which may be the
+/// cause and that the process must end. Returns if it says nothing.
+void check_runtime(const char* what);
+
 /// After a launch: throws if it failed. With DECKLE_CUDA_SYNC=1 waits for the kernel, so that its errors carry the op's name,
 /// unless this thread records a graph.
 void check_launch(Device device);

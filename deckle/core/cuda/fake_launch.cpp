@@ -11,6 +11,7 @@ namespace {
 }  // namespace
 
 void check_call(cudaError_t, const char*) { refuse(); }
+void check_runtime(const char*) { refuse(); }
 void check_launch(Device) { refuse(); }
 cudaStream_t stream_handle(Device) { refuse(); }
 IndexFault* index_fault(Device) { refuse(); }

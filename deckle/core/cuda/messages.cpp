@@ -11,6 +11,24 @@ namespace {
 // Of cudaError: those whose documentation says that the process must end to use the device again.
 constexpr std::array kSticky = {214, 220, kIllegalAddress, 702, 710, 714, 715, 716, 717, 718, 719, 721, 809, 911};
 
+/// What to do.
+std::string_view remedy(int code) {
+  switch (code) {
+    case 3:  // cudaErrorInitializationError
+      return "a new process, not a child of fork";
+    case 209:  // cudaErrorNoKernelImageForDevice
+      return "a build with this GPU's compute capability in DECKLE_CUDA_ARCHITECTURES";
+    case 222:  // cudaErrorUnsupportedPtxVersion
+      return "a newer driver, or a build with this GPU's compute capability in DECKLE_CUDA_ARCHITECTURES";
+    case 600:  // cudaErrorNotReady
+      return "synchronize before";
+    case 900:  // cudaErrorStreamCaptureUnsupported
+      return "it before a graph is recorded, or after";
+    default:
+      return "DECKLE_CUDA_SYNC=1 to name the op that caused it";
+  }
+}
+
 }  // namespace
 
 bool is_sticky(int code) { return std::find(kSticky.begin(), kSticky.end(), code) != kSticky.end(); }
@@ -23,8 +41,13 @@ void fail_call(std::string_view what, const Report& report) {
          "{} failed on the GPU, which serves this process no longer: {}, {} (expected a new process, with DECKLE_CUDA_SYNC=1 to "
          "name the op that caused it)",
          what, report.name, report.text);
-  fail(ErrorKind::runtime, "{} failed on the GPU: {}, {} (expected DECKLE_CUDA_SYNC=1 to name the op that caused it)", what,
-       report.name, report.text);
+  fail(ErrorKind::runtime, "{} failed on the GPU: {}, {} (expected {})", what, report.name, report.text, remedy(report.code));
+}
+
+void fail_product(std::string_view what, int status) {
+  fail(ErrorKind::runtime,
+       "{} failed in cuBLASLt with status {} (expected the cuBLASLt of this build's CUDA, and memory for it: empty_cache)", what,
+       status);
 }
 
 void fail_device(Device device, int count, const Report& report, int toolkit) {

@@ -18,6 +18,9 @@ inline constexpr int kOutOfMemory = 2, kOldDriver = 35, kIllegalAddress = 700;
 /// `what` was tried.
 [[noreturn]] void fail_call(std::string_view what, const Report& report);
 
+/// The same of a call of cuBLASLt, of which the runtime knows nothing more.
+[[noreturn]] void fail_product(std::string_view what, int status);
+
 /// Whether the error is a sticky one: every later call of this process fails with it, too.
 bool is_sticky(int code);
 

@@ -13,6 +13,7 @@
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/messages.h"
 #include "deckle/kernels/cuda/matmul/cublaslt.h"
 #include "deckle/kernels/cuda/matmul/small_product.h"
 #include "deckle/kernels/cuda/pointwise/copy.h"
@@ -27,8 +28,9 @@ constexpr size_t kMostPlans = 4096;
 constexpr int64_t kMostMatrices = 1 << 20;  // of one call: cuBLASLt counts them in 32 bits
 
 void check_status(cublasStatus_t status, const char* what) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw Error(ErrorKind::runtime, std::string("cuBLASLt: ") + what + " failed with status " + std::to_string(status));
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  deckle::cuda::check_runtime("a product");  // which knows whether the GPU is the cause
+  deckle::cuda::fail_product(what, static_cast<int>(status));
 }
 
 /// An operand as cuBLASLt sees it: column-major [rows, columns] with a leading dimension.

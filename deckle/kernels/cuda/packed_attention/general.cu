@@ -79,6 +79,7 @@ class GeneralCall {
     try {
       body(call_, deckle::cuda::stream_handle(context_.device));
     } catch (const std::runtime_error& error) {
+      deckle::cuda::check_runtime("attention");
       throw Error(ErrorKind::runtime, error.what());
     }
     deckle::cuda::check_launch(context_.device);

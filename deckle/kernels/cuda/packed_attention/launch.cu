@@ -36,6 +36,7 @@ template <typename Body>
 void told(Body&& body) try {
   body();
 } catch (const std::runtime_error& error) {
+  deckle::cuda::check_runtime("attention");
   throw Error(ErrorKind::runtime, error.what());
 }
 
