@@ -11,7 +11,7 @@
 #include "deckle/kernels/cuda/attention/plan.h"
 #include "deckle/kernels/cuda/attention/portable.h"
 #include "deckle/kernels/cuda/attention/portable_decode.h"
-#include "tests/kernels/cuda/seed.h"
+#include "tests/support/seed.h"
 
 namespace deckle::testing {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "deckle/kernels/cuda/attention/forward.h"
 #include "tests/kernels/cuda/attention_test.h"
-#include "tests/kernels/cuda/seed.h"
+#include "tests/support/seed.h"
 
 namespace deckle::testing {
 namespace {

@@ -27,7 +27,7 @@
 #include "deckle/kernels/cuda/attention/split_forward.h"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 #include "deckle/kernels/cuda/tile/tensor_map.h"
-#include "tests/kernels/cuda/seed.h"
+#include "tests/support/seed.h"
 
 namespace deckle {
 

@@ -16,7 +16,7 @@
 
 #include "tests/kernels/cuda/device.h"
 #include "tests/kernels/cuda/pair_reference.h"
-#include "tests/kernels/cuda/seed.h"
+#include "tests/support/seed.h"
 
 namespace deckle::testing::pairs {
 

@@ -16,6 +16,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/kernels/args/attention.h"
+#include "tests/support/seed.h"
 
 namespace deckle::testing {
 
@@ -29,17 +30,6 @@ inline bool chance(Random& random, double probability) { return std::uniform_rea
 template <typename Choices>
 auto pick(Random& random, const Choices& choices) {
   return choices[draw(random, 0, static_cast<int64_t>(std::size(choices)) - 1)];
-}
-
-/// From DECKLE_TEST_SEED, else fresh; printed once.
-inline uint64_t seed() {
-  static const uint64_t value = [] {
-    const char* text = std::getenv("DECKLE_TEST_SEED");
-    const uint64_t s = text ? std::strtoull(text, nullptr, 10) : std::random_device{}();
-    fmt::print("seed {} (DECKLE_TEST_SEED)\n", s);
-    return s;
-  }();
-  return value;
 }
 
 /// Largest permitted error relative to the largest value (or to single terms, where these cancel); docs/attention.md shows this

@@ -31,10 +31,11 @@ HWY_AFTER_NAMESPACE();
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "tests/support/seed.h"
 
 namespace deckle::kernels::cpu {
 HWY_EXPORT(atan2_f32);
@@ -54,12 +55,7 @@ HWY_EXPORT(floor_divide_i64);
 namespace {
 
 std::mt19937_64& random_engine() {
-  static std::mt19937_64 engine = [] {
-    const char* given = std::getenv("DECKLE_TEST_SEED");
-    const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-    std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-    return std::mt19937_64(seed);
-  }();
+  static std::mt19937_64 engine(testing::seed());
   return engine;
 }
 

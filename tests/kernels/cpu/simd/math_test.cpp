@@ -51,10 +51,11 @@ HWY_AFTER_NAMESPACE();
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "tests/support/seed.h"
 
 namespace deckle::kernels::cpu {
 #define DECKLE_EXPORT(NAME) \
@@ -176,21 +177,11 @@ DECKLE_FUNCTIONS(float, f32)
 DECKLE_FUNCTIONS(double, f64)
 
 template <typename T>
-class MathTest : public testing::Test {
+class MathTest : public ::testing::Test {
  protected:
-  std::mt19937_64 random{seed()};
-  static uint64_t seed() {
-    static const uint64_t value = [] {
-      const char* given = std::getenv("DECKLE_TEST_SEED");
-      return given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-    }();
-    return value;
-  }
-  void SetUp() override {
-    RecordProperty("seed", std::to_string(seed())), std::printf("seed %llu\n", static_cast<unsigned long long>(seed()));
-  }
+  std::mt19937_64 random{testing::seed()};
 };
-using Types = testing::Types<float, double>;
+using Types = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(MathTest, Types);
 
 TYPED_TEST(MathTest, UnaryFunctionsStayWithinTheirErrors) {

@@ -13,19 +13,9 @@
 #include <vector>
 
 #include "deckle/kernels/args/view.h"
+#include "tests/support/seed.h"
 
 namespace deckle::testing {
-
-/// The seed of this run: DECKLE_TEST_SEED or fresh; printed, so that a failure can be repeated.
-inline uint64_t seed() {
-  static const uint64_t value = [] {
-    const char* given = std::getenv("DECKLE_TEST_SEED");
-    const uint64_t chosen = given ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-    std::printf("seed %llu (repeat with DECKLE_TEST_SEED)\n", static_cast<unsigned long long>(chosen));
-    return chosen;
-  }();
-  return value;
-}
 
 inline std::mt19937_64& engine() {
   static std::mt19937_64 engine(seed());
