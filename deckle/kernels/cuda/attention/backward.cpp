@@ -11,7 +11,7 @@
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/portable_features.h"
-#include "deckle/kernels/cuda/attention/portable_planes.h"
+#include "deckle/kernels/cuda/attention/ragged_bias.h"
 #include "deckle/kernels/cuda/attention/tile_walks.cuh"
 
 namespace deckle::kernels::cuda {
@@ -96,8 +96,8 @@ void attention_backward(const AttentionBackward& arguments, cudaStream_t stream)
   refuse_if(stream_why_not(stream), kName);
   if (arguments.problem.sizes.heads == 0) return;
   if (arguments.problem.sizes.batch == 0) {
-    if (arguments.grad_bias.offsets == nullptr && is_sum(arguments.problem.sizes, arguments.grad_bias))
-      portable::bias_gradient(arguments, nullptr, stream);
+    if (arguments.grad_bias.offsets == nullptr && is_sum(arguments.problem.sizes, arguments.grad_bias))  // of no terms
+      add_bias_gradient(arguments, {}, {kShortRows, arguments.problem.sizes.heads}, stream);
     if (arguments.grad_slopes != nullptr && arguments.problem.slopes != nullptr)
       portable::add_parts(nullptr, arguments.grad_slopes, arguments.problem.sizes.heads, 0, stream);
     return portable::sink_gradients(arguments, nullptr, stream);

@@ -104,8 +104,7 @@ class Pass {
     } else {
       query_gradients();
     }
-    if (sizes_.ragged() && arguments_.grad_bias.data != nullptr)
-      sum_bias_gradient(common_.panels, {plan_.unit, sizes_.heads, true, true, nullptr});
+    if (sizes_.ragged() && arguments_.grad_bias.data != nullptr) sum_bias_gradient(common_.panels, {plan_.unit, sizes_.heads});
     if (plan_.short_rows >= 0) short_gradients();
   }
 

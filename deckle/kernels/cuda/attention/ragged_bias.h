@@ -112,8 +112,8 @@ int64_t bias_sum_elements(const AttentionSizes& sizes, const CudaAttentionPlane&
 /// with the first, lie in `sums` between them, and are rounded by the last. All of it is written, zeros too. One launch.
 struct BiasSum {
   int unit, heads;
-  bool first, last;
-  float* sums;
+  bool first = true, last = true;
+  float* sums = nullptr;
 };
 void add_bias_gradient(const AttentionBackward& arguments, const BiasPanels& panels, const BiasSum& sum, cudaStream_t stream);
 
