@@ -119,6 +119,33 @@ TEST(CudaGraphMemory, TheRecordingHasWhatOthersFreed) {
   EXPECT_EQ(cuda::counters(kGpu).waits, waits);
 }
 
+TEST(CudaGraphMemory, WhatALivingGraphHasIsInUse) {
+  NEEDS_GPU();
+  constexpr int64_t kBytes = kSize * 4;
+  Tensor x = full({kSize}, 3, DType::float32, kGpu), y;
+  memory_held();
+  const int64_t before = memory_stats(kGpu).in_use, cached = memory_stats(kGpu).cached;
+  reset_peak_memory(kGpu);
+  {
+    const cuda::Graph graph(kGpu, [&] {
+      const Tensor scratch = x * 2;
+      y = scratch + x;
+      if (!cuda::fake()) x = Tensor();  // which calls it again
+    });
+    EXPECT_EQ(memory_stats(kGpu).in_use, before + 2 * kBytes) << "its scratch, its result, and its operand as before";
+    EXPECT_EQ(memory_stats(kGpu).cached, cached);
+    EXPECT_GE(memory_stats(kGpu).peak, before + 2 * kBytes);
+    reset_peak_memory(kGpu);
+    for (int i = 0; i < 2 && !cuda::fake(); ++i) graph.replay();
+    EXPECT_EQ(memory_stats(kGpu).peak, before + 2 * kBytes);
+    y = Tensor();
+    EXPECT_EQ(memory_stats(kGpu).in_use, before + 2 * kBytes);
+  }
+  x = Tensor();
+  EXPECT_EQ(memory_stats(kGpu).in_use, before - kBytes);
+  EXPECT_EQ(memory_stats(kGpu).cached - cached, cuda::fake() ? kBytes : 0);
+}
+
 TEST(CudaGraphMemory, AnglesThatALongerTextReplacesAreKept) {
   NEEDS_GPU();
   const nn::Rotary rotary(16);

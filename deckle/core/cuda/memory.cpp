@@ -68,6 +68,9 @@ Cache& cache(Device device) {
   return (*caches)[static_cast<size_t>(device.index)];
 }
 
+/// Whether blocks freed in this stream are still in use: a graph that lives writes and reads them in each replay.
+bool serves_a_graph(const Cache& shared, void* stream) { return shared.kept.contains(stream); }
+
 /// Gives free blocks back to the pool: those of each stream in the order of to(stream); none: they stay.
 template <typename To>
 void give_back(Cache& shared, Device device, const To& to) {
@@ -84,7 +87,7 @@ void give_back(Cache& shared, Device device, const To& to) {
 /// All that no recorded stream has.
 void give_back_free(Cache& shared, Device device) {
   give_back(shared, device,
-            [&](void* taker) { return shared.kept.contains(taker) ? std::nullopt : std::optional(Stream{taker}); });
+            [&](void* taker) { return serves_a_graph(shared, taker) ? std::nullopt : std::optional(Stream{taker}); });
 }
 
 void release(Cache& shared, Device device) {
@@ -108,10 +111,14 @@ void* allocate(int64_t bytes, Device device) {
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   void* block = nullptr;
+  bool counted = false;  // as in use
   if (const auto found = shared.free.find({now.handle, size}); found != shared.free.end() && !found->second.empty()) {
     block = found->second.back();
     found->second.pop_back();
-    shared.stats.cached -= size;
+    if (serves_a_graph(shared, now.handle))
+      counted = true;
+    else
+      shared.stats.cached -= size;
   } else {
     used.store(true, std::memory_order_relaxed);
     count(Counted::block, device);
@@ -130,7 +137,7 @@ void* allocate(int64_t bytes, Device device) {
     }
     if (capturing()) shared.kept[now.handle].insert(block);
   }
-  shared.stats.in_use += size;
+  if (!counted) shared.stats.in_use += size;
   shared.stats.peak = std::max(shared.stats.peak, shared.stats.in_use);
   first_use(block, device);
   return block;
@@ -143,11 +150,9 @@ void deallocate(void* memory, int64_t bytes, Device device) noexcept {
   const std::lock_guard lock(shared.mutex);
   void* const home = shared.home(memory);
   if (void* const holder = shared.holder(memory, home)) {
-    shared.stats.in_use -= size;
     try {
-      shared.operands[holder].emplace_back(memory, size);
-      shared.stats.cached += size;
-    } catch (...) {  // then it is lost, as the graph must not be
+      shared.operands[holder].emplace_back(memory, size);  // in use until the graph ends
+    } catch (...) {                                        // then it is lost, as the graph must not be
     }
     return;
   }
@@ -156,13 +161,14 @@ void deallocate(void* memory, int64_t bytes, Device device) noexcept {
     if (const auto own = shared.held.find(home); own != shared.held.end()) own->second.erase(memory);
   }
   const std::optional<Stream> to = home != nullptr ? Stream{home} : back_to_taker(memory, device);
-  shared.stats.in_use -= size;
+  if (home == nullptr) shared.stats.in_use -= size;
   if (!to) return;
   pool::freed(memory, size);
   try {
     shared.free[{to->handle, size}].push_back(memory);
-    shared.stats.cached += size;
+    if (home == nullptr) shared.stats.cached += size;
   } catch (...) {
+    if (home != nullptr) shared.stats.in_use -= size;
     pool::give(memory, size, device, *to);
   }
 }
@@ -196,9 +202,15 @@ void release_blocks(Device device, Stream stream) {
         continue;
       }
       pool::give(block, size, device, back_to_taker(block, device).value_or(default_stream(device)));
-      shared.stats.cached -= size;
+      shared.stats.in_use -= size;
     }
     shared.operands.erase(stream.handle);  // no iterator: another graph's entry may have been added meanwhile
+  }
+  for (const auto& [key, blocks] : shared.free) {  // in use until now
+    const auto& [taker, size] = key;
+    if (taker != stream.handle) continue;
+    shared.stats.in_use -= size * std::ssize(blocks);
+    shared.stats.cached += size * std::ssize(blocks);
   }
   give_back(shared, device,
             [&](void* taker) { return taker == stream.handle ? std::optional(default_stream(device)) : std::nullopt; });
