@@ -104,7 +104,8 @@ void* allocate(int64_t bytes, Device device) {
     return nullptr;
   }
   constexpr int64_t kMost = int64_t{1} << 62;
-  if (bytes < 0 || bytes > kMost) fail(ErrorKind::out_of_memory, "cannot allocate {} bytes", bytes);
+  if (bytes < 0 || bytes > kMost)
+    fail(ErrorKind::out_of_memory, "cannot allocate {} bytes on {} (expected 0 to {})", bytes, to_string(device), kMost);
   const int64_t size = round_up(bytes);
   refuse_other_device(device);
   const Stream now = stream(device);
@@ -132,8 +133,11 @@ void* allocate(int64_t bytes, Device device) {
     }
     if (block == nullptr) {
       const pool::Room room = pool::room(device);
-      fail(ErrorKind::out_of_memory, "cannot allocate {} bytes on {} ({} in use by tensors, {} free of {})", with_commas(bytes),
-           to_string(device), with_commas(shared.stats.in_use), with_commas(room.available), with_commas(room.total));
+      fail(ErrorKind::out_of_memory,
+           "cannot allocate {} bytes on {}: {} in use by tensors and graphs, {} free of {} (expected smaller batches, or fewer "
+           "tensors and graphs that live)",
+           with_commas(bytes), to_string(device), with_commas(shared.stats.in_use), with_commas(room.available),
+           with_commas(room.total));
     }
     if (capturing()) shared.kept[now.handle].insert(block);
   }
