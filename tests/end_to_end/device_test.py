@@ -72,6 +72,12 @@ class OnADevice(unittest.TestCase):
         self.assertAlmostEqual(got / self.on_the_cpu, 1, delta=tolerance("kLaterSteps", "bfloat16"))
         self.assertTrue(self.sample("bf16", "--device", "cuda", "--dtype", "bf16").startswith("deckle "))
 
+    def test_a_model_beyond_the_memory_of_the_gpu_is_refused(self):
+        result = run(self.folder, "train", "--text", "never-read", "--steps", 1, "--device", "cuda", "--width", 65_536,
+                     "--depth", 1_000, "--heads", 1_024)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"training needs .* cuda:0 has .*: lower --width")
+
     def test_it_learns_in_graphs(self):
         got = self.bits("graphs", "--device", "cuda", "--graph")
         self.assertAlmostEqual(got, self.on_the_cpu, delta=tolerance("kCurve", "float32") + 0.001)

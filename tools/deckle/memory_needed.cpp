@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "deckle/base/check.h"
+#include "deckle/core/cuda/pool.h"
 #include "tools/deckle/numbers.h"
 
 namespace deckle::cli {
@@ -34,18 +35,19 @@ double step_bytes(const TrainOptions& options, int64_t text_bytes) {
 
 }  // namespace
 
-void require_memory(const TrainOptions& options, int64_t text_bytes, double available) {
+void require_memory(const TrainOptions& options, int64_t text_bytes, double available, const std::string& owner) {
   const double model = parameter_bytes(options.model), step = step_bytes(options, text_bytes);
-  check(
-      model + step <= available,
-      "training needs {} of memory or more ({} of it for parameters, gradients and averages), the machine has {}: lower --width, "
-      "--depth, --hidden, --tokens or --accumulate",
-      bytes_text(model + step), bytes_text(model), bytes_text(available));
+  check(model + step <= available,
+        "training needs {} of memory or more ({} of it for parameters, gradients and averages), {} has {}: lower --width, "
+        "--depth, --hidden, --tokens or --accumulate",
+        bytes_text(model + step), bytes_text(model), owner, bytes_text(available));
 }
 
-void require_memory(const TrainOptions& options, int64_t text_bytes) {
+void require_memory(const TrainOptions& options, int64_t text_bytes, Device device) {
+  if (device.is_cuda())
+    return require_memory(options, text_bytes, static_cast<double>(cuda::pool::room(device).total), to_string(device));
   require_memory(options, text_bytes,
-                 static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE)));
+                 static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE)), "the machine");
 }
 
 }  // namespace deckle::cli

@@ -38,10 +38,10 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-io::TextDataset read(const TrainOptions& options) {
-  require_memory(options, 0);
+io::TextDataset read(const TrainOptions& options, Device device) {
+  require_memory(options, 0, device);
   io::TextDataset texts(std::vector<std::filesystem::path>(options.text.begin(), options.text.end()), options.reading);
-  require_memory(options, texts.lengths().total);
+  require_memory(options, texts.lengths().total, device);
   return texts;
 }
 
@@ -59,7 +59,7 @@ nn::DecoderLM place_on(nn::DecoderLM model, Device device) {
 Trainer::Trainer(const TrainOptions& options, const FolderRequest& folder, Device device)
     : options_(options),
       device_(device),
-      training_(read(options)),
+      training_(read(options, device)),
       validation_(training_),
       model_(place_on(nn::DecoderLM(options.model), device)),
       parameters_(model_.parameters()),
@@ -93,7 +93,7 @@ Trainer::Trainer(Found found, Device device)
     : options_(found.loaded.options),
       device_(device),
       folder_(std::move(found.folder)),
-      training_(read(options_)),
+      training_(read(options_, device)),
       validation_(training_),
       model_(place_on(std::move(found.loaded.model), device)),
       parameters_(model_.parameters()),
