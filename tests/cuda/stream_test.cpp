@@ -284,10 +284,19 @@ TEST(CudaStreams, EventsOrderAndMeasure) {
   end.synchronize();
   EXPECT_TRUE(end.passed());
   EXPECT_GE(end.milliseconds_since(begin), 0);
+  // A stream that shares no memory with another comes after its work by the event alone.
   const Stream side = cuda::new_stream(kGpu);
-  const cuda::OnStream there(kGpu, side);
-  end.wait(kGpu);
-  EXPECT_EQ(sum(x * 0.0).item(), 0);
+  cuda::Event after(kGpu);
+  for (int i = 0; i < 3; ++i) {
+    keep_busy();
+    end.record();
+    const cuda::OnStream there(kGpu, side);
+    end.wait(kGpu);
+    after.record();
+    after.synchronize();
+    EXPECT_TRUE(end.passed());
+    EXPECT_GE(after.milliseconds_since(end), 0);
+  }
 }
 
 TEST(CudaStreams, EventsAreRefusedInRecordingsAndWhenTheyWereMovedAway) {

@@ -49,6 +49,7 @@ class OnADevice(unittest.TestCase):
         """Bits a byte of the texts held out, after a run of this name."""
         result = run(cls.folder, "train", "--text", "texts.txt", *SMALL, "--run", name, *arguments)
         assert result.returncode == 0, result.stderr
+        assert "no graph from here on" not in result.stdout + result.stderr, result.stdout
         return float(re.search(r"validation: ([\d.]+) bits/byte", result.stdout)[1])
 
     def sample(self, name, *arguments):
