@@ -47,12 +47,13 @@ function(deckle_cuda_module)
     CUDA_RUNTIME_LIBRARY Static CUDA_COMPILER_LAUNCHER "${DECKLE_CUDA_CACHE}")
   target_compile_options(deckle_kernels_cuda_ops PRIVATE -O3
     "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr>")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${sources})  # whose text says which flags they get
   foreach(source IN LISTS sources DECKLE_GENERATED_CUDA_KERNELS)
     set(flags ${DECKLE_CUDA_OPS_FLAGS})
     if(EXISTS ${source})
       file(STRINGS ${source} by_architecture REGEX "reduce::run|cub/device" LIMIT_COUNT 1)
       if(by_architecture)  # reduce/behind.cuh's two instructions, without which they wait; CUB's sizes
-        set(flags ${DECKLE_CUDA_OPS_EACH_FLAGS})
+        set(flags ${DECKLE_CUDA_OPS_EACH_FLAGS} -DDECKLE_CUDA_EACH_ARCHITECTURE)
       endif()
     endif()
     if(source MATCHES "[.]cu$")

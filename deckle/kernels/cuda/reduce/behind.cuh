@@ -13,6 +13,13 @@
 
 namespace deckle::kernels::cuda::reduce {
 
+// Of one architecture alone, the oldest, a file has code without the instructions, which nothing would tell.
+#ifdef DECKLE_CUDA_EACH_ARCHITECTURE
+inline constexpr bool kEachArchitecture = true;
+#else
+inline constexpr bool kEachArchitecture = false;
+#endif
+
 /// Whether the code of `kernel` that this device runs has their instructions.
 template <class... Parameters>
 bool waits_inside(void (*kernel)(Parameters...), Device device) {
@@ -30,6 +37,8 @@ bool waits_inside(void (*kernel)(Parameters...), Device device) {
 template <class... Parameters, class... Arguments>
 void launch_behind(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, Device device, cudaStream_t stream,
                    const Arguments&... arguments) {
+  static_assert(kEachArchitecture || sizeof...(Parameters) == 0,
+                "compile this file for each architecture (the flags of cmake/modules.cmake, which finds it by its text)");
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
