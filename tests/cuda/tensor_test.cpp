@@ -1,5 +1,6 @@
 // A tensor on a GPU: where it is, what may be done with it, and what is refused.
 #include <cmath>
+#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -256,6 +257,28 @@ TEST(CudaTensor, WhatIsNoProbabilityIsReportedWhenTheDeviceIsWaitedFor) {
   }
   bernoulli(tensor({0.0, 1.0}).to(kGpu));
   synchronize(kGpu);
+}
+
+/// Of thousands of wrong elements one is told, with its own number; of two ops the first.
+TEST(CudaTensor, AReportIsOfOneElementAndOfTheFirstOp) {
+  NEEDS_CUDA_KERNELS();
+  const Tensor places = arange(0, 1 << 20, 1, DType::float64).to(kGpu), weight = randn({7, 4}).to(kGpu);
+  for (int i = 0; i < 10; ++i) {
+    bernoulli(places + 2);
+    embedding(weight, tensor<int64_t>({0, 7}).to(kGpu));
+    int64_t element = -1;
+    double value = -1;
+    try {
+      synchronize(kGpu);
+    } catch (const Error& error) {
+      long long read = -1;
+      std::sscanf(error.message().c_str(), "element %lld of an op before this on cuda:0 is %lf", &read, &value);
+      element = read;
+    }
+    EXPECT_GE(element, 0);
+    EXPECT_EQ(value, static_cast<double>(element) + 2);
+    synchronize(kGpu);  // it is told once
+  }
 }
 
 TEST(CudaTensor, RandomNumbersHaveTheCpusBits) {

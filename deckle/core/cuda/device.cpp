@@ -239,6 +239,7 @@ void check_index_fault(Device device) {
   const int64_t index = fault->index, size = fault->size;
   const int32_t kind = fault->happened;
   fault->happened = no_fault;
+  fault->taken = 0;  // the next report may come
   if (kind == matrix_singular)
     fail("matrix {} of an op before this on {} is singular: pivot {} is 0 (expected a matrix with an inverse)", index,
          to_string(device), size);

@@ -27,9 +27,9 @@ enum FaultKind : int32_t { no_fault, index_out_of_range, matrix_singular, matrix
 /// Where kernels say so: words that the host reads at the next synchronisation.
 struct IndexFault {
   int32_t happened;  // a FaultKind
-  int32_t padding;
-  int64_t index;  // or the number of the matrix, or of the element
-  int64_t size;   // or the pivot, or the order of the minor, or the bits of the element, a double
+  int32_t taken;     // by the thread that writes the others: of many reports the first is told
+  int64_t index;     // or the number of the matrix, or of the element
+  int64_t size;      // or the pivot, or the order of the minor, or the bits of the element, a double
 };
 IndexFault* index_fault(Device device);
 

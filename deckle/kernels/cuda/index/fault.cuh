@@ -1,24 +1,22 @@
 #pragma once
 
-// Indices in device memory, and what a kernel does with one that is out of range: it says so in a word that the host reads at
-// the next synchronisation, and goes on with a place that exists.
+// Indices in device memory, and what a kernel does with one that is out of range: it says so, which the host is told at the next
+// synchronisation, and goes on with a place that exists.
 #include <cstdint>
 
 #include "deckle/base/error.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/kernels/args/view.h"
+#include "deckle/kernels/cuda/pointwise/report.cuh"
 
 namespace deckle::kernels::cuda::index {
 
 struct Fault {
-  deckle::cuda::IndexFault* word;
+  deckle::cuda::IndexFault* words;
 
-  explicit Fault(Device device) : word(deckle::cuda::index_fault(device)) {}
+  explicit Fault(Device device) : words(deckle::cuda::index_fault(device)) {}
   __device__ void report(int64_t index, int64_t size) const {
-    word->index = index;
-    word->size = size;
-    __threadfence_system();
-    word->happened = 1;
+    pointwise::report(words, deckle::cuda::index_out_of_range, index, size);
   }
 };
 

@@ -9,6 +9,7 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cuda/pointwise/operand.cuh"
+#include "deckle/kernels/cuda/pointwise/report.cuh"
 
 namespace deckle::kernels::cuda {
 namespace {
@@ -42,14 +43,6 @@ __device__ int64_t pivot_of(const double* matrix, int64_t n, int64_t k, double* 
   const int64_t found = rows[0];
   __syncthreads();
   return found;
-}
-
-/// Says that matrix blockIdx.x has none, if it has none.
-__device__ void report(deckle::cuda::IndexFault* fault, deckle::cuda::FaultKind kind, int64_t place) {
-  fault->index = blockIdx.x;
-  fault->size = place;
-  __threadfence_system();
-  fault->happened = kind;
 }
 
 /// matrices [count, n, n] and sides [count, n, columns] in double are overwritten.
@@ -98,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
   }
-  if (threadIdx.x == 0 && first_zero != 0) report(fault, deckle::cuda::matrix_singular, first_zero - 1);
+  if (threadIdx.x == 0 && first_zero != 0) pointwise::report(fault, deckle::cuda::matrix_singular, blockIdx.x, first_zero - 1);
 }
 
 /// The lower triangle of each matrix becomes its factor.
@@ -122,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) cholesky_kernel(double* matrices, in
     }
     __syncthreads();
   }
-  if (threadIdx.x == 0 && first != 0) report(fault, deckle::cuda::matrix_not_positive, first);
+  if (threadIdx.x == 0 && first != 0) pointwise::report(fault, deckle::cuda::matrix_not_positive, blockIdx.x, first);
 }
 
 __global__ void __launch_bounds__(256) widen(const void* from, DType dtype, int64_t count, double* to) {

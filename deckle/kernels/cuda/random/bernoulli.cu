@@ -1,5 +1,6 @@
 // bernoulli with the CPU's bits: 1 where the element's word, as a fraction, is below its probability. What is no probability is
 // an Error at the next synchronisation.
+#include "deckle/kernels/cuda/pointwise/report.cuh"
 #include "deckle/kernels/cuda/random/philox.cuh"
 
 namespace deckle::kernels::cuda {
@@ -14,17 +15,10 @@ struct Bernoulli {
   __device__ void operator()(int64_t first, const uint32_t* words, int64_t count) const {
     for (int i = 0; i < 4 && first + i < count; ++i) {
       const double p = pointwise::load<double>(probability, dtype, first + i);
-      if (!(p >= 0 && p <= 1)) report(first + i, p);
+      if (!(p >= 0 && p <= 1)) pointwise::report(fault, deckle::cuda::no_probability, first + i, __double_as_longlong(p));
       const bool chosen = static_cast<double>(words[i]) * 0x1p-32 < p;
       pointwise::store(chosen ? 1.0f : 0.0f, to, dtype, first + i);
     }
-  }
-
-  __device__ void report(int64_t element, double value) const {
-    fault->index = element;
-    fault->size = __double_as_longlong(value);
-    __threadfence_system();
-    fault->happened = deckle::cuda::no_probability;
   }
 };
 
