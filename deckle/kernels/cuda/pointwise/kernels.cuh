@@ -4,10 +4,6 @@
 //   flat     16 bytes at a time, of one dtype (float and bfloat16): all operands are contiguous, or one row for all, or numbers
 //   vectors  eight or 16 elements a thread, 16 bytes at a time: the innermost dim is contiguous, or one number, in every operand
 //   single   one element at a time: any strides and dtypes
-//
-//   rung                                     GB/s of 64 M bfloat16 (PyTorch 2.11; H200, 2026-11-22, at ac6d0389; not kept)
-//   vectors, dtypes asked for each           add 3,067 (4,224), times a number 3,009 (3,975), gelu 2,760 (2,946)
-//   flat                                     add 4,208 (4,257), times a number 3,964 (3,924), gelu 3,736 (3,003)
 // Generated files make a table of them; launch.cu chooses.
 #include <utility>
 
@@ -46,9 +42,7 @@ __device__ __forceinline__ T number_of(const Operand& operand) {
 template <typename T, int N>
 inline constexpr int kTogether = sizeof(T) == 8 || N > 2 ? 1 : 2;
 
-/// The same of `flat`: halves need more arithmetic for 16 bytes. Of one operand, small blocks finish sooner: 64 M elements take
-/// gelu 0.130 ms and tanh 0.130 with 128 threads of two vectors, 0.143 and 0.134 with 256 of four; halves 0.067 and 0.069
-/// (H200, 2026-11-23, before and at ab6ba08a; the run was not kept).
+/// The same of `flat`: halves need more arithmetic for 16 bytes. Of one operand, small blocks finish sooner.
 template <typename E, int N>
 inline constexpr int kFlatTogether = sizeof(E) == 2 && N == 2 ? 4 : 2;
 template <int N>

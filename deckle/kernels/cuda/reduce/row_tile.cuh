@@ -4,8 +4,7 @@
 // the norms. Sums are formed pairwise in T, among a thread's elements and then across threads by a butterfly: an error of at most
 // 2^-24 log2(n) of the sum of sizes in float, the same bits in every thread and run.
 //
-//   bytes per row     n * (operands read + written), the floor; 4.3 TB/s is the most that a copy moved on an H200
-//                     (2026-11-22, at 277c20d5; not kept)
+//   bytes per row     n * (operands read + written), the floor
 //   team              a warp for n <= 1024, else the block: 8 to 32 elements a thread keep 64 KB and more in flight per SM
 //   longer rows       longest_row() says which; those kernels loop over tiles and read a row again, mostly from L2
 #include <cstdint>
