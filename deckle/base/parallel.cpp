@@ -54,8 +54,6 @@ void set_num_threads(int count) {
   thread_count.store(count, std::memory_order_relaxed);
 }
 
-bool in_parallel() { return inside; }
-
 void detail::run_chunks(int64_t chunks, const std::function<void(int64_t)>& body) {
   const int threads = static_cast<int>(std::min<int64_t>(num_threads(), chunks));
   if (threads == 1 || inside || forked.load(std::memory_order_relaxed)) {

@@ -12,9 +12,6 @@ int num_threads();
 /// Sets the number of threads (>= 1; may exceed the cores). Applies to later calls from every thread.
 void set_num_threads(int count);
 
-/// True inside a parallel_for body: nested calls run serially there.
-bool in_parallel();
-
 namespace detail {
 void run_chunks(int64_t chunks, const std::function<void(int64_t chunk)>& body);
 }

@@ -11,11 +11,6 @@
 namespace deckle::kernels::cpu {
 namespace {
 
-AttentionOperands operands(const AttentionProblem& problem, const AttentionInputsView& x) {
-  return attention_operands(problem, x);
-}
-AttentionResults results(const AttentionOutputsView& y) { return attention_results(y); }
-
 /// Padding does not affect the result: rows of k and v behind the keys of their sequence, and a bias's elements for rows and
 /// keys that a sequence lacks. Their gradients are zeros, which the passes do not write.
 void clear_unreached(const AttentionProblem& problem, const AttentionInputsView& gradient) {
@@ -43,27 +38,29 @@ bool by_reference(const Plan& plan, AttentionPass pass) {
 
 void attention_forward(const Context& context, const AttentionInputsView& x, const Plan& plan, const AttentionOutputsView& y) {
   const AttentionProblem& problem = plan->problem;
-  if (by_reference(plan, AttentionPass::forward)) return reference::attention_forward(problem, operands(problem, x), results(y));
-  attention_forward(context, problem, operands(problem, x), results(y));
+  if (by_reference(plan, AttentionPass::forward))
+    return reference::attention_forward(problem, attention_operands(problem, x), attention_results(y));
+  attention_forward(context, problem, attention_operands(problem, x), attention_results(y));
 }
 
 void attention_backward(const Context& context, const AttentionOutputsView& y_gradient, const AttentionInputsView& x,
                         const AttentionOutputsView& y, const Plan& plan, const std::vector<bool>&,
                         const AttentionInputsView& x_gradient) {
   const AttentionProblem& problem = plan->problem;
-  const AttentionOperands operand = operands(problem, x), gradient = operands(problem, x_gradient);
+  const AttentionOperands operand = attention_operands(problem, x), gradient = attention_operands(problem, x_gradient);
   clear_unreached(problem, x_gradient);
   if (by_reference(plan, AttentionPass::backward))
-    return reference::attention_backward(problem, operand, results(y_gradient), gradient);
-  attention_backward(context, problem, operand, results(y), results(y_gradient), gradient);
+    return reference::attention_backward(problem, operand, attention_results(y_gradient), gradient);
+  attention_backward(context, problem, operand, attention_results(y), attention_results(y_gradient), gradient);
 }
 
 void attention_jvp(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x, const Plan& plan,
                    const AttentionOutputsView& y_tangent) {
   const AttentionProblem& problem = plan->problem;
-  const AttentionOperands operand = operands(problem, x), tangent = operands(problem, x_tangent);
-  if (by_reference(plan, AttentionPass::jvp)) return reference::attention_jvp(problem, operand, tangent, {}, results(y_tangent));
-  attention_jvp(context, problem, operand, tangent, {}, results(y_tangent));
+  const AttentionOperands operand = attention_operands(problem, x), tangent = attention_operands(problem, x_tangent);
+  if (by_reference(plan, AttentionPass::jvp))
+    return reference::attention_jvp(problem, operand, tangent, {}, attention_results(y_tangent));
+  attention_jvp(context, problem, operand, tangent, {}, attention_results(y_tangent));
 }
 
 void attention_second(const Context& context, const AttentionInputsView& x_tangent, const AttentionInputsView& x,
@@ -71,10 +68,10 @@ void attention_second(const Context& context, const AttentionInputsView& x_tange
                       const AttentionOutputsView& y_gradient_tangent, const Plan& plan, const std::vector<bool>& x_wanted,
                       const std::vector<bool>&, const AttentionInputsView& x_gradient, const AttentionOutputsView& y_tangent) {
   const AttentionProblem& problem = plan->problem;
-  const AttentionOperands operand = operands(problem, x), tangent = operands(problem, x_tangent),
-                          gradient = operands(problem, x_gradient);
-  const AttentionResults cotangent = results(y_gradient), cotangent_tangent = results(y_gradient_tangent),
-                         moved = results(y_tangent);
+  const AttentionOperands operand = attention_operands(problem, x), tangent = attention_operands(problem, x_tangent),
+                          gradient = attention_operands(problem, x_gradient);
+  const AttentionResults cotangent = attention_results(y_gradient), cotangent_tangent = attention_results(y_gradient_tangent),
+                         moved = attention_results(y_tangent);
   clear_unreached(problem, x_gradient);
   if (by_reference(plan, AttentionPass::second)) {
     reference::attention_second(problem, operand, tangent, cotangent, cotangent_tangent, gradient);
@@ -82,17 +79,17 @@ void attention_second(const Context& context, const AttentionInputsView& x_tange
   }
   if (std::none_of(x_wanted.begin(), x_wanted.end(), [](bool want) { return want; }))
     return attention_jvp(context, problem, operand, tangent, {}, moved);
-  attention_second(context, problem, operand, tangent, results(y), cotangent, cotangent_tangent, gradient, moved);
+  attention_second(context, problem, operand, tangent, attention_results(y), cotangent, cotangent_tangent, gradient, moved);
 }
 
 void attention_mixed(const Context& context, const AttentionInputsView& first, const AttentionInputsView& second,
                      const AttentionInputsView& both, const AttentionInputsView& x, const Plan& plan,
                      const AttentionOutputsView& y_mixed) {
   const AttentionProblem& problem = plan->problem;
-  const auto of = [&](const AttentionInputsView& view) { return operands(problem, view); };
+  const auto of = [&](const AttentionInputsView& view) { return attention_operands(problem, view); };
   if (by_reference(plan, AttentionPass::mixed))
-    return reference::attention_mixed(problem, of(x), of(first), of(second), of(both), results(y_mixed));
-  attention_mixed(context, problem, of(x), of(first), of(second), of(both), results(y_mixed));
+    return reference::attention_mixed(problem, of(x), of(first), of(second), of(both), attention_results(y_mixed));
+  attention_mixed(context, problem, of(x), of(first), of(second), of(both), attention_results(y_mixed));
 }
 
 }  // namespace deckle::kernels::cpu

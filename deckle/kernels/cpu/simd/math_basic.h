@@ -78,14 +78,6 @@ HWY_INLINE hn::Vec<D> in_double(D d, F function, V... x) {
 #endif
 }
 
-/// x with the lower half of its significand cleared: its square is exact.
-template <class D, class V>
-HWY_INLINE V upper_half(D d, V x) {
-  const hn::RebindToUnsigned<D> du;
-  const auto mask = hn::Set(du, static_cast<hn::TFromD<decltype(du)>>(kSingle<D> ? 0xFFFFF000u : 0xFFFFFFFFF8000000u));
-  return hn::BitCast(d, hn::And(hn::BitCast(du, x), mask));
-}
-
 /// Returns p = round(a b) and sets `error` to a b - p exactly (barring underflow). Without FMA by Dekker's splitting,
 /// where |a|, |b| must stay below 2^100 (float), 2^996 (double).
 template <class D, class V>
