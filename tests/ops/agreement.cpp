@@ -1,10 +1,9 @@
 #include "tests/ops/agreement.h"
 
-#include <utility>
-
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/shape.h"
+#include "tests/ops/tolerances.h"
 #include "tests/support/random.h"
 
 namespace deckle::suite {
@@ -33,8 +32,7 @@ VectorFunction of_inputs(const Agreement& on, const VectorFunction& f) {
 }
 
 void compare_dtypes(const Agreement& on, const VectorFunction& got, const VectorFunction& expected) {
-  const std::pair<DType, double> dtypes[] = {{DType::float32, 2e-5}, {DType::bfloat16, 6e-2}, {DType::float16, 8e-3}};
-  for (const auto& [dtype, tolerance] : dtypes) {
+  for (const auto& [dtype, tolerance] : kNarrow) {
     Tensors x = on.operands;
     for (Tensor& operand : x) {
       if (operand.defined() && operand.dtype() == DType::float64) operand = to(operand, dtype);

@@ -10,6 +10,7 @@
 #include "tests/ops/accuracy.h"
 #include "tests/ops/semantic_suite.h"
 #include "tests/ops/suite_support.h"
+#include "tests/ops/tolerances.h"
 
 namespace deckle::suite {
 namespace {
@@ -89,8 +90,7 @@ void check_dtypes(const Case& op) {
   });
   const Tensors expected = called(op, exact);
   check_reference(op, exact, expected);
-  const std::pair<DType, double> dtypes[] = {{DType::float32, 2e-5}, {DType::bfloat16, 6e-2}, {DType::float16, 8e-3}};
-  for (const auto& [dtype, tolerance] : dtypes) {
+  for (const auto& [dtype, tolerance] : kNarrow) {
     const Tensors inputs = mapped(exact, [&, to = dtype](const Tensor& tensor) {
       return tensor.dtype() == DType::float64 ? converted(tensor, to) : tensor;
     });
@@ -98,7 +98,7 @@ void check_dtypes(const Case& op) {
     ASSERT_EQ(got.size(), expected.size());
     const std::string in = "in " + std::string(name(dtype));
     for (size_t i = 0; i < got.size(); ++i) {
-      expect_values(got[i], expected[i], tolerance, in);
+      expect_values(got[i], expected[i], tolerance, in, 0);
       const DType follows = std::count(op.always_float64.begin(), op.always_float64.end(), i) ? DType::float64
                             : std::count(op.statistics.begin(), op.statistics.end(), i)       ? DType::float32
                                                                                               : dtype;

@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <string>
-#include <utility>
 
 #include "deckle/base/dtype.h"
 #include "tests/ops/suite_support.h"
@@ -11,10 +10,6 @@
 namespace deckle::suite {
 
 inline const Device kGpu = Device::cuda();
-
-/// How far results in narrow dtypes may lie from the CPU's, both rounded in between.
-inline constexpr std::pair<DType, double> kNarrowGradients[] = {
-    {DType::float32, 2e-5}, {DType::bfloat16, 6e-2}, {DType::float16, 8e-3}};
 
 Tensors on_gpu(const Tensors& tensors);
 void expect_on_gpu(const Tensors& got, const Tensors& expected, double tolerance, const std::string& what);

@@ -5,6 +5,7 @@
 #include "deckle/ops/generated/shape.h"
 #include "tests/ops/semantic_support.h"
 #include "tests/ops/suite_device.h"
+#include "tests/ops/tolerances.h"
 
 namespace deckle::suite {
 namespace {
@@ -82,7 +83,7 @@ void check_derivatives_on_device(const Case& op) {
 }
 
 void check_narrow_gradients_on_device(const Case& op) {
-  for (const auto& [dtype, tolerance] : kNarrowGradients) {
+  for (const auto& [dtype, tolerance] : kNarrow) {
     Case narrow = op;
     narrow.tensors = mapped(op.tensors, [&, to = dtype](const Tensor& tensor) {
       return tensor.dtype() == DType::float64 ? converted(tensor, to) : tensor;

@@ -17,8 +17,8 @@ Tensors mapped(const Tensors& tensors, const std::function<Tensor(const Tensor&)
 /// The call; an op that writes its arguments gets copies of them, which carry history and tangents.
 Tensors called(const Case& op, const Tensors& tensors);
 
-/// |got - expected| <= tolerance max(1, max |expected|), element by element, whatever the dtypes are.
-void expect_values(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what);
+/// |got - expected| <= tolerance max(least, max |expected|), element by element, whatever the dtypes are.
+void expect_values(const Tensor& got, const Tensor& expected, double tolerance, const std::string& what, double least = 1);
 
 /// Each tensor in turn one larger and one smaller than the sample says, and of other dtypes.
 void for_wrong_arguments(const Case& op, const std::function<void(size_t i, const Tensor& wrong)>& attempt);
