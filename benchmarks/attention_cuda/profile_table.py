@@ -10,7 +10,7 @@ COLUMNS = [("ms", None), ("GHz", "SM Frequency"), ("tensor %", "sm__pipe_tensor_
 STALLS = ["long_scoreboard", "gmma", "barrier", "wait", "not_selected", "short_scoreboard", "math_pipe_throttle"]
 
 print("# CUDA attention: profile of each kernel\n")
-print(f"{sys.argv[1]}; Nsight Compute, one launch each with caches flushed and the clock as it was. "
+print(f"{sys.argv[1]};\nNsight Compute, one launch each with caches flushed and the clock as it was. "
       "Stalls: warps stalled per issue.\n")
 print("| case | kernel | " + " | ".join(name for name, _ in COLUMNS) + " | stalls |")
 print("|---|---|" + "---|" * (len(COLUMNS) + 1))

@@ -229,6 +229,16 @@ class Tree(Checkers):
         self.write("cmake/a.cmake", "\n# " + "e" * 129 + "\n")
         self.expect_caught("check_tree", "cmake/a.cmake:2: 131 columns, 130 are allowed")
 
+    def test_long_lines_of_pages(self):
+        long = "a " * 66
+        figures = f"<!-- figures: sampling -->\n{long}\n<!-- end of figures -->\n"
+        for page in ("PAGE.md", "docs/sub/page.md", "ops/page.md", "tests/opgen/random/page.md"):
+            self.write(page, f"| {long} |\n```\n{long}\n```\n{figures}\n    {long}\n")
+            self.expect_clean("check_tree")
+            self.write(page, f"# Page\n\n{figures}{long}\n")
+            self.expect_caught("check_tree", f"{page}:6: 132 columns, 130 are allowed")
+            (self.root / page).unlink()
+
     def test_programs_without_a_suffix_are_sources(self):
         self.write("benchmarks/data", "a" * 131 + "\n")
         self.write("benchmarks/run", "#!/usr/bin/env python3\n" + "b" * 131 + "\n")
