@@ -370,7 +370,6 @@ TEST(CudaCapacity, LossesOfEveryReductionAreRefused) {
         {"binary_cross_entropy_with_logits", [&] { binary_cross_entropy_with_logits(x, x, {.reduction = how}); }},
         {"kl_div", [&] { kl_div(x, x, {.reduction = how}); }},
         {"nll_loss", [&] { nll_loss(x, classes, {.reduction = how}); }},
-        {"nll_loss", [&] { nll_loss(places, classes_of_places, {.reduction = how}); }},
         {"cross_entropy", [&] { cross_entropy(x, classes, {.reduction = how}); }},
         {"cross_entropy", [&] { cross_entropy(x, softmax(x, -1), {.reduction = how}); }},
         {"cross_entropy", [&] { cross_entropy(places, classes_of_places, {.reduction = how}); }},

@@ -202,7 +202,7 @@ TEST(Batches, MayBeDroppedWithoutEnd) {
 TEST(Batches, WrongOptionsAreErrors) {
   const TextDataset data = numbered(5);
   EXPECT_THAT(error_of([&] { (void)data.batches({.tokens = 0}); }), HasSubstr("tokens is 0"));
-  EXPECT_THAT(error_of([&] { (void)data.batches({.start = {0, 6}}); }), HasSubstr("there are 5 texts"));
+  EXPECT_THAT(error_of([&] { (void)data.batches({.start = {0, 6}}); }), HasSubstr("text 6 of epoch 0 (expected 0 to 5"));
 }
 
 TEST(Split, PartsAreDisjointByContentAndStable) {
