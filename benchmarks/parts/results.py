@@ -34,8 +34,6 @@ INCOMPLETE = {
     **dict.fromkeys(("attention_cpu", "attention_cuda", "attention_cuda_f16", "attention_cuda_features",
                      "attention_cuda_portable"), LOAD),
     "attention_cuda_flash4": LOAD + ": the host compiled other programs, so compare within this run alone",
-    **dict.fromkeys(("intel_6_207_amx_2_cores/attention_cpu_avx512_bf16", "intel_6_207_amx_2_cores/attention_cpu_avx512",
-                     "intel_6_207_amx_2_cores/attention_cpu_avx2"), "its name alone says DECKLE_CPU"),
     "attention_cuda_again": "of a commit with changes",
     "attention_cuda_choices": "of no commit: trials of kernels that were not kept",
     "attention_cuda_limit": "of no commit: instructions in a loop",
