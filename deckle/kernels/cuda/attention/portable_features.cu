@@ -15,6 +15,7 @@ namespace deckle::kernels::cuda::attention::portable {
 namespace {
 
 constexpr int64_t kClearingBlocks = 4096;
+constexpr int kClearingThreads = 256;
 
 constexpr int kParts = 128, kWarps = 8, kAtOnce = 4;
 
@@ -80,44 +81,57 @@ __global__ void __launch_bounds__(32 * kWarps) sum_rows(const AttentionBackward 
   sums[head * kParts + blockIdx.x] = sum;
 }
 
-// A block a head.
-__global__ void __launch_bounds__(kParts) sum_parts(const float* sums, float* result, int64_t parts) {
+// Of [heads, parts, columns], head blockIdx.y: one column by a block, its parts side by side, or several by a thread each.
+__global__ void __launch_bounds__(kParts) sum_parts(const float* sums, float* result, int64_t parts, int columns) {
+  const bool alone = columns == 1;
+  const int column = alone ? 0 : static_cast<int>(blockIdx.x * kParts + threadIdx.x), step = alone ? kParts : 1;
   double sum = 0;
-  for (int64_t i = threadIdx.x; i < parts; i += kParts) sum += sums[blockIdx.x * parts + i];
+  for (int64_t i = alone ? threadIdx.x : 0; i < parts && column < columns; i += step)
+    sum += sums[(blockIdx.y * parts + i) * columns + column];
+  float* const to = result + int64_t{blockIdx.y} * columns + column;
+  if (!alone) {
+    if (column < columns) *to = static_cast<float>(sum);
+    return;
+  }
   __shared__ double of_thread[kParts];
   of_thread[threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (int i = 1; i < kParts; ++i) sum += of_thread[i];
-  result[blockIdx.x] = static_cast<float>(sum);
+  *to = static_cast<float>(sum);
 }
 
-// Spare rows of sequence blockIdx.x; 16 bytes a thread and step.
-__global__ void clear_rows(const AttentionBackward a) {
-  const AttentionSizes& sizes = a.problem.sizes;
-  const int rows = static_cast<int>(sizes.key_rows), sequence = blockIdx.x;
-  const int64_t first = row_span(sizes.key_offsets, sizes.key_lengths, sequence, rows).end;
-  const int64_t count = row_span(sizes.key_offsets, nullptr, sequence, rows).end - first;
-  const auto clear = [&](const AttentionTensor& t, int columns) {
-    const int64_t chunks = columns / 8, row_chunks = chunks * sizes.kv_heads;
-    for (int64_t i = int64_t{blockIdx.y} * blockDim.x + threadIdx.x; i < count * row_chunks;
-         i += int64_t{gridDim.y} * blockDim.x) {
-      const int64_t row = i / row_chunks, rest = i - row * row_chunks;
-      *reinterpret_cast<uint4*>(static_cast<uint16_t*>(t.data) + (first + row) * t.row_stride + rest / chunks * t.head_stride +
-                                rest % chunks * 8) = make_uint4(0, 0, 0, 0);
+// Rows to be cleared: of so many heads and, with offsets, the spare ones of each sequence, else all.
+struct ClearedRows {
+  AttentionTensor of[2];  // the second one may be none
+  int columns[2];
+  int heads;
+  const int64_t *offsets, *lengths;
+  int rows;
+};
+
+// Those of sequence blockIdx.x, 16 bytes a thread and step, by as many threads side by side as a row of a head has use for.
+__global__ void __launch_bounds__(kClearingThreads) clear_rows(const ClearedRows cleared) {
+  const bool spare = cleared.offsets != nullptr;
+  const int sequence = static_cast<int>(blockIdx.x);
+  int64_t first = 0, count = cleared.rows;
+  if (spare) {
+    first = row_span(cleared.offsets, cleared.lengths, sequence, cleared.rows).end;
+    count = row_span(cleared.offsets, nullptr, sequence, cleared.rows).end - first;
+  }
+  for (int t = 0; t < 2; ++t) {
+    const AttentionTensor& of = cleared.of[t];
+    if (of.data == nullptr) continue;
+    const int chunks = cleared.columns[t] / 8, thread = static_cast<int>(threadIdx.x);
+    int wide = 1;
+    while (wide < chunks && wide < kClearingThreads) wide *= 2;
+    auto* const data = static_cast<uint16_t*>(of.data) + (spare ? 0 : sequence * of.batch_stride);
+    for (int64_t i = int64_t{blockIdx.y} * (kClearingThreads / wide) + thread / wide; i < count * cleared.heads;
+         i += int64_t{gridDim.y} * (kClearingThreads / wide)) {
+      const int64_t row = i / cleared.heads, head = i - row * cleared.heads;
+      auto* const to = reinterpret_cast<uint4*>(data + (first + row) * of.row_stride + head * of.head_stride);
+      for (int chunk = thread % wide; chunk < chunks; chunk += wide) to[chunk] = make_uint4(0, 0, 0, 0);
     }
-  };
-  clear(a.grad_k, sizes.head_dim);
-  clear(a.grad_v, sizes.value_dim);
-}
-
-// 16 bytes a thread and step; a block goes from row to row of all heads and sequences.
-__global__ void clear_wide_rows(const CudaAttentionPlane plane, int heads, int64_t rows) {
-  for (int64_t i = blockIdx.x; i < rows; i += gridDim.x) {
-    const int64_t in_all = i / plane.rows, row = i - in_all * plane.rows, sequence = in_all / heads, head = in_all % heads;
-    auto* const to = reinterpret_cast<uint4*>(static_cast<uint16_t*>(plane.data) + sequence * plane.sequence_stride +
-                                              head * plane.head_stride + row * plane.row_stride);
-    for (int64_t column = threadIdx.x; column < plane.columns / 8; column += blockDim.x) to[column] = make_uint4(0, 0, 0, 0);
   }
 }
 
@@ -142,8 +156,9 @@ void sink_gradients(const AttentionBackward& arguments, void* memory, cudaStream
   add_parts(sums, arguments.grad_sinks, sizes.heads, kParts, stream);
 }
 
-void add_parts(const float* sums, float* result, int heads, int64_t parts, cudaStream_t stream) {
-  launch_kernel("attention: sums of heads", sum_parts, heads, kParts, 0, stream, sums, result, parts);
+void add_parts(const float* sums, float* result, int heads, int64_t parts, cudaStream_t stream, int columns) {
+  const int blocks = columns == 1 ? 1 : (columns + kParts - 1) / kParts;
+  launch_kernel("attention: sums of heads", sum_parts, dim3(blocks, heads), kParts, 0, stream, sums, result, parts, columns);
 }
 
 ScoreFeatures score_features(const CudaAttentionProblem& problem) {
@@ -175,17 +190,28 @@ ScoreFeatures score_features(const CudaAttentionProblem& problem) {
 }
 
 void clear_plane(const CudaAttentionPlane& plane, int heads, int sequences, cudaStream_t stream) {
-  const int64_t rows = int64_t{plane.rows} * heads * sequences;
-  if (rows == 0 || plane.columns == 0) return;
-  launch_kernel("attention: zeros of a plane", clear_wide_rows, static_cast<unsigned>(std::min(rows, kClearingBlocks)), 256, 0,
-                stream, plane, heads, rows);
+  const int64_t rows = int64_t{plane.rows} * heads;
+  if (rows * sequences == 0 || plane.columns == 0) return;
+  const ClearedRows cleared{.of = {{plane.data, plane.sequence_stride, plane.row_stride, plane.head_stride}},
+                            .columns = {plane.columns},
+                            .heads = heads,
+                            .rows = plane.rows};
+  const int64_t lanes = std::clamp<int64_t>(kClearingBlocks / sequences, 1, rows);
+  launch_kernel("attention: zeros of a plane", clear_rows, dim3(sequences, static_cast<unsigned>(lanes)), kClearingThreads, 0,
+                stream, cleared);
 }
 
 void clear_spare_keys(const AttentionBackward& arguments, cudaStream_t stream) {
   const AttentionSizes& sizes = arguments.problem.sizes;
   if (sizes.key_lengths == nullptr || sizes.key_rows == 0) return;
-  constexpr int kBlocks = 16;
-  launch_kernel("attention: spare keys", clear_rows, dim3(sizes.batch, kBlocks), 256, 0, stream, arguments);
+  constexpr int kLanes = 16;
+  const ClearedRows cleared{.of = {arguments.grad_k, arguments.grad_v},
+                            .columns = {sizes.head_dim, sizes.value_dim},
+                            .heads = sizes.kv_heads,
+                            .offsets = sizes.key_offsets,
+                            .lengths = sizes.key_lengths,
+                            .rows = static_cast<int>(sizes.key_rows)};
+  launch_kernel("attention: spare keys", clear_rows, dim3(sizes.batch, kLanes), kClearingThreads, 0, stream, cleared);
 }
 
 }  // namespace deckle::kernels::cuda::attention::portable

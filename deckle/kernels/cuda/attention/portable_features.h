@@ -19,8 +19,8 @@ int64_t sink_gradient_bytes(const CudaAttentionProblem& problem);
 /// grad_sinks from out, lse and their gradients, if it is wanted. Two launches; bit-equal from run to run.
 void sink_gradients(const AttentionBackward& arguments, void* memory, cudaStream_t stream);
 
-/// result[head] = the sum of `parts` numbers at sums + head * parts, in a fixed order. One launch.
-void add_parts(const float* sums, float* result, int heads, int64_t parts, cudaStream_t stream);
+/// result [heads, columns] = sums [heads, parts, columns] over the parts, in a fixed order. One launch.
+void add_parts(const float* sums, float* result, int heads, int64_t parts, cudaStream_t stream, int columns = 1);
 
 /// Zeros in a dense plane of 16-bit numbers whose rows are multiples of 16 bytes, of so many heads and sequences. One launch.
 void clear_plane(const CudaAttentionPlane& plane, int heads, int sequences, cudaStream_t stream);

@@ -245,15 +245,6 @@ __global__ void __launch_bounds__(kThreads, blocks_that_fit(shared_bytes<W>())) 
   }
 }
 
-// A thread an element of [heads, 2 reach + 1].
-__global__ void add_tables(const float* sums, float* result, int columns, int parts) {
-  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (column >= columns) return;
-  double sum = 0;
-  for (int part = 0; part < parts; ++part) sum += sums[(int64_t{blockIdx.y} * parts + part) * columns + column];
-  result[int64_t{blockIdx.y} * columns + column] = static_cast<float>(sum);
-}
-
 // A warp a row and head.
 __global__ void __launch_bounds__(kThreads, 4)
     mark_row_without_keys(DeviceProblem problem, ScoreFeatures features, RowStatistics statistics, int unit,
@@ -332,8 +323,7 @@ void launch(const AttentionBackward& arguments, PlaneArguments args, float* sums
     allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes<W>());
     launch_kernel("gradient of the table", kernel, dim3(parts, sizes.heads), kThreads, shared_bytes<W>(), stream, args,
                   static_cast<int>(slots<kRows>(sizes, sizes.query_rows)));
-    launch_kernel("gradient of the table", add_tables, dim3((columns + kThreads - 1) / kThreads, sizes.heads), kThreads, 0,
-                  stream, sums, arguments.grad_table, columns, parts);
+    add_parts(sums, arguments.grad_table, sizes.heads, parts, stream, columns);
   });
 }
 
