@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "deckle/autograd/forward_mode.h"
+#include "deckle/core/ragged_room.h"
 #include "deckle/deckle.h"
 #include "deckle/ops/op_table.h"
 #include "tests/ops/made_of.h"
@@ -25,6 +26,12 @@ Tensor leaf(Ints sizes, DType dtype = DType::float64) { return random_tensor(siz
 NestedTensor rows() { return NestedTensor::from_lengths(leaf({6, 4}), {3, 1, 2}); }
 NestedTensor images() {
   return {leaf({10, 2}), Ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>{2, 3, 1, 4}, 2))};
+}
+
+/// Two components in four rows, the last of which is spare.
+Ragged room() {
+  RaggedRoom room{.components = 2, .rows = 4, .longest = 4, .offsets = tensor<int64_t>({0, 1, 3})};
+  return Ragged(std::make_shared<const RaggedShape>(std::make_shared<const RaggedRoom>(std::move(room))));
 }
 
 /// What a function gives, of whatever kind.
@@ -56,6 +63,7 @@ std::vector<Sample> samples() {
        }},
       {"attention_with_lse", [=] { return of(attention_with_lse(heads(), heads(), heads())); }},
       {"attention_with_lse", [=] { return of(attention_with_lse(ragged_heads(), ragged_heads(), ragged_heads())); }},
+      {"cleared", [] { return of(nested::cleared(leaf({4, 2}), room())); }},
       {"to_padded", [] { return of(to_padded(rows(), {})); }},
       {"to_padded",
        [] {
@@ -113,6 +121,7 @@ std::vector<Sample> samples() {
        [] {
          return of(NestedTensor::from_list({leaf({2, 3}), leaf({1, 3})}));
        }},
+      {"NestedTensor::of_op", [] { return of(NestedTensor::of_op(leaf({6, 4}), rows().ragged())); }},
       {"NestedTensor::from_lengths", [] { return of(rows()); }},
       {"NestedTensor::from_offsets",
        [] {
