@@ -63,7 +63,10 @@ std::vector<Sample> samples() {
        }},
       {"attention_with_lse", [=] { return of(attention_with_lse(heads(), heads(), heads())); }},
       {"attention_with_lse", [=] { return of(attention_with_lse(ragged_heads(), ragged_heads(), ragged_heads())); }},
-      {"cleared", [] { return of(nested::cleared(leaf({4, 2}), room())); }},
+      {"cleared",
+       [] {
+         return of(nested::cleared(leaf({4, 2}), room()));
+       }},
       {"to_padded", [] { return of(to_padded(rows(), {})); }},
       {"to_padded",
        [] {
@@ -121,7 +124,10 @@ std::vector<Sample> samples() {
        [] {
          return of(NestedTensor::from_list({leaf({2, 3}), leaf({1, 3})}));
        }},
-      {"NestedTensor::of_op", [] { return of(NestedTensor::of_op(leaf({6, 4}), rows().ragged())); }},
+      {"NestedTensor::of_op",
+       [] {
+         return of(NestedTensor::of_op(leaf({6, 4}), rows().ragged()));
+       }},
       {"NestedTensor::from_lengths", [] { return of(rows()); }},
       {"NestedTensor::from_offsets",
        [] {
