@@ -46,6 +46,7 @@ struct FakeDevice {
   int64_t in_use = 0;
   const int64_t capacity = number_of("DECKLE_FAKE_MEMORY", int64_t{2} << 30);
   std::map<int64_t, std::vector<void*>> free;  // by size
+  std::map<void*, int64_t> used;               // and their sizes
   std::atomic<intptr_t> streams{0};
 
   void reserve() {
@@ -144,6 +145,30 @@ double Event::milliseconds_since(const Event& earlier) const {
   return 0;
 }
 
+/// What the blocks in use hold, which putting it back leaves as it was; blocks that are in use by then for the first time are
+/// filled as fresh ones are.
+class Held {
+ public:
+  explicit Held(FakeDevice& device) : device_(device) {
+    const std::lock_guard lock(device.mutex);
+    for (const auto& [address, bytes] : device.used) {
+      const char* const memory = static_cast<const char*>(behind(address));
+      blocks_.emplace(address, std::vector<char>(memory, memory + bytes));
+    }
+  }
+  void put_back() const {
+    const std::lock_guard lock(device_.mutex);
+    for (const auto& [address, bytes] : device_.used) {
+      if (!blocks_.contains(address)) pool::freed(address, bytes);
+    }
+    for (const auto& [address, held] : blocks_) std::copy(held.begin(), held.end(), static_cast<char*>(behind(address)));
+  }
+
+ private:
+  FakeDevice& device_;
+  std::map<void*, std::vector<char>> blocks_;
+};
+
 // A replay calls the work again, with what is refused in a graph refused. So does the recording, and then puts back what the
 // device's memory held.
 struct Graph::State {
@@ -173,17 +198,14 @@ Graph::Graph(Device device, const std::function<void()>& work) {
   check(work != nullptr, "the function is empty (expected the work to record)");
   require(device);
   state_ = std::make_unique<State>(device, work);
-  FakeDevice& fake = fake_device(device);
-  char* const memory = static_cast<char*>(behind(fake.addresses));
-  const std::vector<char> held(memory, memory + fake.taken_up);
-  const auto put_back = [&] { std::copy(held.begin(), held.end(), memory); };
+  const Held held(fake_device(device));
   try {
     state_->run();
   } catch (...) {
-    put_back();
+    held.put_back();
     throw;
   }
-  put_back();
+  held.put_back();
 }
 Graph::~Graph() = default;
 Graph::Graph(Graph&&) noexcept = default;
@@ -231,6 +253,7 @@ void* take(int64_t bytes, Device device, Stream) {
     fake.taken_up += bytes;
   }
   fake.in_use += bytes;
+  fake.used[block] = bytes;
   freed(block, bytes);
   return block;
 }
@@ -239,6 +262,7 @@ void give(void* memory, int64_t bytes, Device device, Stream) noexcept {
   FakeDevice& fake = fake_device(device);
   const std::lock_guard lock(fake.mutex);
   fake.in_use -= bytes;
+  fake.used.erase(memory);
   fake.free[bytes].push_back(memory);
 }
 
