@@ -12,6 +12,7 @@
 #include "deckle/attention/plan.h"
 #include "deckle/autograd/autocast.h"
 #include "deckle/base/check.h"
+#include "deckle/core/cuda/capture.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/kept_rows.h"
@@ -149,6 +150,7 @@ Plan plan_packed(const Packed& x, AttentionOptions options) {
 std::string explain_packed(const Packed& x, AttentionOptions options) {
   if (const autograd::Converted converted(autograd::Precision::half); converted)
     return explain_packed(in_scope(x, converted), in_scope(options, converted));
+  cuda::refuse_in_capture("an explanation of attention");
   Generator unused(0);  // explaining draws no numbers from the caller's
   options.generator = &unused;
   const PaddedOperands wide = padded_operands(x.q, x.k, x.v, x.k_rows, options);

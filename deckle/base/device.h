@@ -13,7 +13,9 @@ struct Device {
   int16_t index = 0;
 
   /// The GPU of that number. Whether there is one is asked when memory is taken on it.
-  static constexpr Device cuda(int index = 0) { return {DeviceKind::cuda, static_cast<int16_t>(index)}; }
+  static constexpr Device cuda(int index = 0) {
+    return {DeviceKind::cuda, index == static_cast<int16_t>(index) ? static_cast<int16_t>(index) : int16_t{-1}};
+  }
   bool is_cpu() const { return kind == DeviceKind::cpu; }
   bool is_cuda() const { return kind == DeviceKind::cuda; }
 

@@ -1,5 +1,7 @@
 #include "deckle/core/kept.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -42,7 +44,11 @@ struct Shelves {
 };
 
 Shelves& shelves() {
-  static auto* const instance = new Shelves;
+  static Shelves* const instance = [] {
+    auto* const made = new Shelves;
+    pthread_atfork([] { shelves().mutex.lock(); }, [] { shelves().mutex.unlock(); }, [] { shelves().mutex.unlock(); });
+    return made;
+  }();
   return *instance;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "deckle/autograd/forward_mode.h"
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/core/factory_device.h"
@@ -104,11 +105,14 @@ RepeatedRows repeat_by(const Tensor& values, const NestedTensor& other, const Ra
 /// finite where the derivative at their zeros is not, as of dense / nested: there the op has an operand of as many rows, whose
 /// gradient has zeros in them.
 Tensor beside_rows(const Tensor& dense, const Lead& lead) {
-  if (!lead.ragged().defined() || !on_device_alone(lead.ragged()) || !dense.requires_grad() || !grad_enabled()) return dense;
+  if (!lead.ragged().defined() || !on_device_alone(lead.ragged()) || !grad_enabled()) return dense;
+  const bool tangents = !autograd::tangent_levels(dense).empty();  // which may require grad
+  if (!dense.requires_grad() && !tangents) return dense;
   Dims sizes(static_cast<size_t>(lead.values_dims()), 1);
   sizes[0] = lead.ragged()->rows();
   for (int64_t dim = lead.values_dims() - 1, of = dense.dim() - 1; dim > 0 && of >= 0; --dim, --of) sizes[dim] = dense.size(of);
   const Tensor rows = expand(dense, sizes);
+  if (tangents) return cleared(rows, lead.ragged());
   clear_spare_rows_of_gradient(rows, lead.ragged());
   return rows;
 }

@@ -124,7 +124,11 @@ void keep_spare_rows_clear(const Tensor& values, const Ragged& ragged) {
 }
 
 void clear_spare_rows_of_gradient(const Tensor& rows, const Ragged& ragged) {
-  register_hook(rows, [ragged](const Tensor& gradient) {
+  // A leaf meets batches of many lengths.
+  const uint64_t now = ragged->room()->offsets.version();
+  register_hook(rows, [ragged, now, leaf = rows.is_leaf()](const Tensor& gradient) {
+    check(leaf || ragged->room()->offsets.version() == now,
+          "the lengths of the room were set since the forward pass (expected backward before, or a room for each batch)");
     if (grad_enabled() || !autograd::tangent_levels(gradient).empty() || !may_be_written(gradient))
       return cleared(gradient, ragged);
     native::clear_spare_rows(gradient, *ragged->room());

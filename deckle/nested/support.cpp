@@ -118,7 +118,8 @@ void require_same_ragged(const Ragged& self, const Ragged& other, std::string_vi
 }
 
 NestedTensor converted(const NestedTensor& x, const autograd::Converted& as) {
-  return x.defined() ? NestedTensor::of_op(as(x.values()), x.ragged()) : x;
+  const Tensor values = x.defined() ? as(x.values()) : Tensor();
+  return values.is_same(x.values()) ? x : NestedTensor::of_op(values, x.ragged());
 }
 
 std::vector<NestedTensor> converted(const std::vector<NestedTensor>& x, const autograd::Converted& as) {

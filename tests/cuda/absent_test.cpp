@@ -18,6 +18,7 @@ TEST(OneGpu, AnotherNumberIsRefused) {
   NEEDS_GPU();
   const Tensor x = tensor({1.0f, 2.0f});
   testing::expect_error([&] { x.to(Device::cuda(63)); }, "to: cuda:63 asked of a machine with");
+  testing::expect_error([&] { x.to(Device::cuda(1 << 16)); }, "to: cuda:-1 asked of a machine with");  // no number of 16 bits
 }
 
 }  // namespace

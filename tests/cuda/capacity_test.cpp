@@ -256,11 +256,25 @@ TEST(CudaCapacity, GradientsOfDenseOperandsLeaveSpareRowsOut) {
       const auto [expected, expected_product] = hvp(squares(known), start, direction);
       testing::expect_close(gradient, expected, 1e-4, 1e-5);
       testing::expect_close(product, expected_product, 1e-4, 1e-5);
+      const Tensor along = direction.clone().requires_grad_(), twin = direction.clone().requires_grad_();
+      jvp(squares(in_room), start, along).second.backward();  // reverse over forward
+      jvp(squares(known), start, twin).second.backward();
+      testing::expect_close(along.grad(), twin.grad(), 1e-4, 1e-5);
       const Tensor leaf = start.detach().requires_grad_();
       const Tensor first = grad({squares(in_room)(leaf)}, {leaf}, {.create_graph = true})[0];
       testing::expect_close(grad({deckle::sum(first * direction)}, {leaf})[0], expected_product, 1e-4, 1e-5);
     }
   }
+}
+
+TEST(CudaCapacity, ABackwardPassAfterOtherLengthsIsRefused) {
+  NEEDS_GPU();
+  RaggedCapacity room({.components = 2, .rows = 6}, kGpu);
+  room.set_lengths(Lengths{4, 2});
+  const Tensor leaf = rand({6, 3}).to(kGpu).detach().requires_grad_();
+  const Tensor loss = deckle::sum(mul(NestedTensor(leaf * 1, room.ragged()), 2).values());
+  room.set_lengths(Lengths{1});
+  testing::expect_error([&] { loss.backward(); }, "the lengths of the room were set since the forward pass");
 }
 
 TEST(CudaCapacity, SpareRowsAreZeroInSecondDerivativesAndTangents) {
@@ -430,6 +444,9 @@ TEST(CudaGraph, RefusesWhatWouldNotBeReplayed) {
   EXPECT_NE(recorded([&] { on_host.to(kGpu); }).find("which cannot have an upload"), std::string::npos);
   EXPECT_NE(recorded([&] { dropout(on_host, 0.5); }).find("which cannot have random numbers on the host"), std::string::npos);
   EXPECT_NE(recorded([&] { cuda::Graph(kGpu, [] {}); }).find("which cannot have another graph"), std::string::npos);
+  const Tensor heads = zeros({1, 2, 1, 8}, DType::float32, kGpu);
+  EXPECT_NE(recorded([&] { explain_attention(heads, heads, heads, {.dropout = 0.5}); }).find("cannot have an explanation"),
+            std::string::npos);
   Generator generator(3);
   const std::string seed = recorded([&] { manual_seed(3); });
   EXPECT_NE(seed.find("manual_seed: a graph is being recorded, which cannot have a seed set"), std::string::npos) << seed;

@@ -146,6 +146,27 @@ TEST(CudaGraphMemory, WhatALivingGraphHasIsInUse) {
   EXPECT_EQ(memory_stats(kGpu).cached - cached, cuda::fake() ? kBytes : 0);
 }
 
+TEST(CudaGraphMemory, WhereGeneratorsStandIsNobodysScratch) {
+  NEEDS_GPU();
+  Generator drawn(5), expected(5);
+  const Tensor x = ones({4}, DType::float64, kGpu);
+  Tensor kept;
+  const cuda::Graph graph(kGpu, [&] {
+    const void* block = nullptr;
+    {
+      const Tensor scratch = x * 3;
+      block = address(scratch);
+    }
+    kept = rand({1000}, {.generator = &drawn}, kGpu);
+    const Tensor again = x * 5;
+    EXPECT_EQ(address(again), block);
+  });
+  for (int i = 0; i < 3; ++i) {
+    graph.replay();
+    testing::expect_equal(kept, rand({1000}, {.generator = &expected}, kGpu));
+  }
+}
+
 TEST(CudaGraphMemory, AnglesThatALongerTextReplacesAreKept) {
   NEEDS_GPU();
   const nn::Rotary rotary(16);

@@ -1,7 +1,12 @@
 // Copies on a device of arrays of the host: each is made once, and kept as long as somebody keeps the array.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <cstddef>
 #include <numeric>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "deckle/core/cuda/memory.h"
@@ -44,6 +49,37 @@ TEST(CudaMirrors, AnArrayIsCopiedOnceForAllItsOwners) {
   cuda::drop_mirrors(&one);
   cuda::drop_mirrors(&two);
   EXPECT_EQ(cuda::mirrored(x.host.data(), kGpu), nullptr);
+}
+
+// As a segment op on a CPU would: the lock may be held by a thread that the child does not have.
+TEST(CudaMirrors, AChildOfForkDoesNotWaitForThem) {
+  NEEDS_GPU();
+  const Numbers small;
+  const std::vector<int32_t> large(1 << 22);
+  std::atomic<bool> goes_on{true};
+  std::thread other([&] {
+    const int owner = 0;
+    while (goes_on) {
+      cuda::keep_mirrors(&owner, {std::as_bytes(std::span(large))});
+      cuda::mirrored(large.data(), kGpu);
+      cuda::drop_mirrors(&owner);
+    }
+  });
+  for (int i = 0; i < 10; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(5);
+      const int owner = 0;
+      cuda::keep_mirrors(&owner, {small.bytes()});
+      cuda::drop_mirrors(&owner);
+      _exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  goes_on = false;
+  other.join();
 }
 
 TEST(CudaMirrors, ARecordingUsesThoseThatAreThere) {

@@ -72,6 +72,28 @@ TEST(CudaStreams, AFreedBlockIsUsedAgainAfterAllStreamsThatUsedIt) {
   }
 }
 
+TEST(CudaStreams, AResultThatAnotherReadsIsWholeWhenItsGraphEnds) {
+  NEEDS_GPU();
+  const Stream side = cuda::new_stream(kGpu);
+  constexpr int64_t kSize = 1 << 22;
+  const Tensor x = full({kSize}, 3, DType::float32, kGpu);
+  for (int i = 0; i < 10; ++i) {
+    Tensor y, read;
+    auto graph = std::make_unique<cuda::Graph>(kGpu, [&] { y = x * 2; });
+    graph->replay();
+    {
+      const cuda::OnStream there(kGpu, side);
+      keep_busy();
+      read = y + 0.0;
+    }
+    y = Tensor();
+    graph.reset();
+    std::vector<Tensor> others;
+    for (int n = 0; n < 8; ++n) others.push_back(full({kSize}, 7, DType::float32, kGpu));
+    ASSERT_TRUE(all(read == 6).item<bool>());
+  }
+}
+
 TEST(CudaStreams, WhatOneMakesAndAnotherReadsTakesNoMoreMemory) {
   NEEDS_GPU();
   const Stream maker = cuda::new_stream(kGpu);

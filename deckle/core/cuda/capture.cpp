@@ -1,6 +1,7 @@
 #include "deckle/core/cuda/capture.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/device.h"
@@ -12,6 +13,16 @@ namespace deckle::cuda {
 namespace {
 
 thread_local Recording* current = nullptr;  // null: none
+
+/// Memory that is none of the recording's: what it freed before serves kernels as scratch that run in each replay.
+std::unique_ptr<Block> block_beside(int64_t bytes, Device device) {
+  struct Paused {
+    Recording* const recording = std::exchange(current, nullptr);
+    ~Paused() { current = recording; }
+  } const paused;
+  const OnStream there(device, {});
+  return std::make_unique<Block>(bytes, device);
+}
 
 }  // namespace
 
@@ -39,14 +50,15 @@ void refuse_other_device(Device device) {
 
 PhiloxStream recorded_draw(Generator& generator, Device device) {
   if (device.is_cpu()) refuse_in_capture("random numbers on the host, which would be the same in every replay");
+  refuse_other_device(device);
   std::vector<RecordedDraws>& all = current->draws;
   auto found = std::find_if(all.begin(), all.end(), [&](const auto& draws) { return draws.generator == &generator; });
   if (found == all.end()) {
     all.push_back({&generator, generator.offset(), 0, nullptr});
     found = std::prev(all.end());
   }
+  if (found->standing == nullptr) found->standing = block_beside(2 * sizeof(uint64_t), device);
   if (fake()) return {generator.seed(), generator.offset()};  // whose replays run when they are called
-  if (found->standing == nullptr) found->standing = std::make_unique<Block>(2 * sizeof(uint64_t), device);
   return {0, generator.offset() - found->first, found->standing->as<const uint64_t>()};
 }
 

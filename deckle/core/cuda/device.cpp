@@ -181,7 +181,9 @@ void follow(Device device, Stream later, Stream earlier) {
 struct Event::State {
   Device device;
   cudaEvent_t event = nullptr;
-  ~State() { cudaEventDestroy(event); }
+  ~State() {
+    if (event != nullptr && !in_child_of_fork()) cudaEventDestroy(event);
+  }
 };
 
 Event::Event(Device device) : state_(std::make_unique<State>()) {
@@ -207,13 +209,16 @@ void Event::wait(Device device) const {
 
 void Event::synchronize() const {
   const State& of = usable();
+  require(of.device);
   count(Counted::wait, of.device);
   check_call(cudaEventSynchronize(of.event), "the work on a GPU");
   check_index_fault(of.device);
 }
 
 bool Event::passed() const {
-  const cudaError_t status = cudaEventQuery(usable().event);
+  const State& of = usable();
+  require(of.device);
+  const cudaError_t status = cudaEventQuery(of.event);
   if (status == cudaErrorNotReady) {
     cudaGetLastError();
     return false;
@@ -235,6 +240,7 @@ IndexFault* index_fault(Device device) {
 
 void check_index_fault(Device device) {
   volatile IndexFault* const fault = index_fault(device);
+  const std::lock_guard lock(state(device).mutex);  // of threads that wait one tells it
   if (fault->happened == 0) return;
   const int64_t index = fault->index, size = fault->size;
   const int32_t kind = fault->happened;

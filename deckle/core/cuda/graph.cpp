@@ -4,6 +4,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/capture.h"
+#include "deckle/core/cuda/counters.h"
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/driver.h"
 #include "deckle/core/cuda/error.h"
@@ -84,6 +85,7 @@ Graph::Graph(Device device, const std::function<void()>& work) {
   check_call(counted, "a graph");
   check_call(made, "a graph");
   // Its memory was taken in the order of the default stream, and replays may be given to any.
+  count(Counted::wait, device);
   check_call(cudaStreamSynchronize(static_cast<cudaStream_t>(default_stream(device).handle)), "the memory of a graph");
 }
 

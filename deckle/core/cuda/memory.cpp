@@ -210,14 +210,14 @@ void release_blocks(Device device, Stream stream) {
     }
     shared.operands.erase(stream.handle);  // no iterator: another graph's entry may have been added meanwhile
   }
-  for (const auto& [key, blocks] : shared.free) {  // in use until now
-    const auto& [taker, size] = key;
-    if (taker != stream.handle) continue;
-    shared.stats.in_use -= size * std::ssize(blocks);
-    shared.stats.cached += size * std::ssize(blocks);
-  }
-  give_back(shared, device,
-            [&](void* taker) { return taker == stream.handle ? std::optional(default_stream(device)) : std::nullopt; });
+  std::erase_if(shared.free, [&](const auto& entry) {  // in use until now
+    const auto& [taker, size] = entry.first;
+    if (taker != stream.handle) return false;
+    for (void* block : entry.second)  // after streams that read results
+      pool::give(block, size, device, back_to_taker(block, device).value_or(default_stream(device)));
+    shared.stats.in_use -= size * std::ssize(entry.second);
+    return true;
+  });
 }
 
 bool in_use() { return used.load(std::memory_order_relaxed); }

@@ -9,6 +9,7 @@
 
 #include "deckle/core/cuda/capture.h"
 #include "deckle/core/cuda/device.h"
+#include "deckle/core/cuda/driver.h"
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/cuda/uses.h"
 
@@ -51,7 +52,7 @@ Mirrors& mirrors() {
 }  // namespace
 
 void keep_mirrors(const void* owner, std::initializer_list<std::span<const std::byte>> arrays) {
-  if (!in_use()) return;
+  if (!in_use() || in_child_of_fork()) return;
   Mirrors& all = mirrors();
   const std::lock_guard lock(all.mutex);
   auto [entry, is_new] = all.owners.try_emplace(owner);
@@ -67,7 +68,7 @@ void keep_mirrors(const void* owner, std::initializer_list<std::span<const std::
 }
 
 void drop_mirrors(const void* owner) noexcept {
-  if (!in_use()) return;
+  if (!in_use() || in_child_of_fork()) return;
   Mirrors& all = mirrors();
   const std::lock_guard lock(all.mutex);
   const auto entry = all.owners.find(owner);

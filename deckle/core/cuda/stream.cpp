@@ -89,7 +89,9 @@ void use(const void* memory, Device device) {
   void* const first = default_stream(device).handle;
   std::vector<void*>& users = blocks().used_by.try_emplace(memory, Uses{first, {first}}).first->second.users;
   if (users.back() == now.handle) return;
-  follow(device, now, {users.back()});
+  for (void* const user : users) {  // another thread's may have been given more since
+    if (user != now.handle) follow(device, now, {user});
+  }
   users.erase(std::remove(users.begin(), users.end(), now.handle), users.end());
   users.push_back(now.handle);
 }
