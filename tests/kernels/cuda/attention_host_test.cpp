@@ -526,6 +526,7 @@ TEST(RaggedBias, TakesMemoryForAFewHeadsAtATime) {
                                                                        {8192, 16, 16, false, 16, 6},
                                                                        {8192, 16, 16, true, 6, 3},
                                                                        {8192, 16, 2, false, 2, 1},
+                                                                       {32768, 16, 1, false, 1, 1},
                                                                        {32768, 8, 8, true, 1, 1}}) {
     p.sizes.query_rows = p.sizes.key_rows = rows;
     p.sizes.heads = heads, p.sizes.kv_heads = kv_heads;

@@ -182,7 +182,7 @@ std::vector<CaseOptions> far_biases(const CaseOptions& o, bool alone) {
       next.far_biases = every;
       next.sinks = i == 1;
       next.kv_heads = dims == 3 ? 1 : next.kv_heads;
-      next.ragged_bias = next.ragged && next.path == Path::portable && dims == 3;
+      next.ragged_bias = next.ragged && dims == 3;
       next.soft_cap = i == 2 ? 1.5f : 0;
       if (i == 3) next.dropout = {.threshold = 50, .seed = 9};
     }

@@ -151,9 +151,13 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem, const CudaAttent
     score_bytes = 2 * score_rows(sizes) * score_columns(sizes) * score_planes * (sizes.heads / sizes.kv_heads);
   }
   if (one_pass && ragged && problem.bias.data != nullptr) {
-    const int64_t units = int64_t{sizes.kv_heads} * parts, heads = sizes.heads / units;
     panel_head_rows = bias_layout(problem, unit).size(sizes);
-    const int64_t sets = (problem.bias.head_stride != 0) + (grad_bias.data != nullptr);
+    const int64_t sets = (problem.bias.head_stride != 0) + (grad_bias.data != nullptr), group = sizes.heads / sizes.kv_heads;
+    while (parts < group && sets * (group / parts) * panel_head_rows * kPanelRowBytes > kMostPanelBytes) {
+      do ++parts;  // the query heads of a key head take turns, too
+      while (group % parts != 0);
+    }
+    const int64_t units = int64_t{sizes.kv_heads} * parts, heads = sizes.heads / units;
     const int64_t unit_bytes = std::max<int64_t>(sets * heads * panel_head_rows * kPanelRowBytes, 1);
     const int64_t most = std::clamp<int64_t>(kMostPanelBytes / unit_bytes, 1, units), launches = (units + most - 1) / most;
     panel_units = static_cast<int>((units + launches - 1) / launches);

@@ -32,7 +32,7 @@ int heads_of(const CudaAttentionProblem& problem) { return problem.bias.head_str
 // Whatever the device says of offsets, no more rows are there of a ragged plane's head that begins at `data`.
 __device__ __forceinline__ int64_t rows_within(const CudaAttentionPlane& plane, const uint16_t* data, int columns) {
   const int64_t before = data - static_cast<const uint16_t*>(plane.data);
-  return before < 0 || columns == 0 ? 0 : (plane.elements - before) / columns;
+  return before < 0 || before > plane.elements || columns == 0 ? 0 : (plane.elements - before) / columns;
 }
 
 struct CopyArguments {
@@ -75,6 +75,9 @@ __global__ void __launch_bounds__(kThreads, 4) copy_bias(const __grid_constant__
       args.from, sequence, args.first_head + static_cast<int>(blockIdx.y), queries.length, keys.length);
   if (args.from.offsets != nullptr)
     exist = static_cast<int>(min(int64_t{exist}, rows_within(args.from, from.data, keys.length) - first_live));
+  else
+    exist = min(exist, static_cast<int>(args.from.rows) - first_live);
+  const int columns = args.from.offsets != nullptr ? keys.length : min(keys.length, static_cast<int>(args.from.columns));
   uint16_t* const to = args.to + blockIdx.y * args.head_elements;
   for (int i = warp + kWarps * static_cast<int>(blockIdx.z); i < height_here * pieces;
        i += kWarps * static_cast<int>(gridDim.z)) {
@@ -84,7 +87,7 @@ __global__ void __launch_bounds__(kThreads, 4) copy_bias(const __grid_constant__
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const int key = first + 32 * j + lane;
-      x[j] = row < exist && key < keys.length ? of_row[key * from.column_stride] : uint16_t{0};
+      x[j] = row < exist && key < columns ? of_row[key * from.column_stride] : uint16_t{0};
     }
     __syncwarp();  // the line before has been read
 #pragma unroll
