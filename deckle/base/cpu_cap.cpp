@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kNames[] = {"sse2", "avx2", "avx512", "avx512_bf16", "amx_bf16"};
 
-/// The processors whose rates are known, by ranges of models. GF/s of one core beside each (ae14af6a): FMA, pair dot, tiles.
+/// Processors by ranges of models. GF/s of one core beside those that were measured (ae14af6a): FMA, pair dot, tiles.
 struct KnownFamily {
   const char* vendor;
   int family, first_model, last_model;

@@ -37,7 +37,7 @@ const CpuInfo& cpu_info();
 struct CpuFamily {
   const char* name;
   Bf16Arithmetic bf16;           // of attention and of matrix products
-  Bf16Arithmetic without_tiles;  // where the system refuses the tiles, or DECKLE_CPU does
+  Bf16Arithmetic without_tiles;  // where the system refuses the tiles
 };
 
 /// The row of a processor; one that is not in the table gets a row made of what it reports.

@@ -46,16 +46,20 @@ Device choose_device(const std::string& name) {
 }
 
 DType choose_dtype(const std::string& name, Device device) {
-  const bool faster = device.is_cuda() || bf16_arithmetic() != Bf16Arithmetic::widened;
+  // DECKLE_CPU may force an arithmetic that the processor has but is slow at.
+  const Bf16Arithmetic bf16 = bf16_arithmetic();
+  const bool forced = asked_isa() != nullptr && bf16 != cpu_family(cpu_info()).bf16;
+  const bool faster = device.is_cuda() || (bf16 != Bf16Arithmetic::widened && !forced);
   return name == "bf16" || (name == "auto" && faster) ? DType::bfloat16 : DType::float32;
 }
 
 std::optional<DType> autocast_for(DType dtype) { return dtype == DType::float32 ? std::nullopt : std::optional<DType>(dtype); }
 
 std::string placement_text(DType dtype, Device device) {
-  const std::string where =
-      device.is_cuda() ? to_string(device) : fmt::format("{} ({})", count_text(num_threads(), "thread"), name(cpu_isa()));
-  return where + (dtype == DType::bfloat16 ? ", bf16" : "");
+  const std::string bf16 = dtype == DType::bfloat16 ? ", bf16" : "";
+  if (device.is_cuda()) return to_string(device) + bf16;
+  const std::string by = bf16.empty() ? name(cpu_isa()) : name(bf16_arithmetic());
+  return fmt::format("{} ({}){}", count_text(num_threads(), "thread"), by, bf16);
 }
 
 int64_t memory_in_use(Device device) { return device.is_cuda() ? memory_stats(device).in_use : memory_in_use(); }

@@ -21,7 +21,7 @@ DType choose_dtype(const std::string& name, Device device);
 /// What an Autocast for products in `dtype` takes: none for float32.
 std::optional<DType> autocast_for(DType dtype);
 
-/// "2 threads (avx512), float32", "cuda:0, bf16".
+/// "2 threads (avx512)", "2 threads (AMX tiles), bf16", "cuda:0, bf16".
 std::string placement_text(DType dtype, Device device);
 
 /// Bytes of the process, or of tensors on a GPU: now, and at most.

@@ -16,6 +16,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -126,7 +127,11 @@ inline void backward_block_on_tiles(const AttentionProblem& problem, const Atten
       }
       const int64_t lanes = tile.blocks * kW;
       statistics.load(row, tile.count, kRows, h, lse, delta);
-      for (int64_t r = 0; r < lanes; ++r) lse2[r] = lse[r] * static_cast<float>(kLog2E);
+      bool near = true;  // elsewhere lse log2 e is rounded by more than exponents hold, or leaves float32
+      for (int64_t r = 0; r < lanes; ++r) {
+        lse2[r] = lse[r] * static_cast<float>(kLog2E);
+        near = near && !(std::abs(lse[r]) > 1048576.0f && std::isfinite(lse[r]));
+      }
       q.load_seen(x.q, row, tile.count, h, lse);
       dout.load_seen(cotangent.out, row, tile.count, h, lse);
       RowPrefetch soon = next_gradient_rows(problem, x, cotangent, gradient, task, block_keys, h, first, kRows, next,
@@ -155,7 +160,7 @@ inline void backward_block_on_tiles(const AttentionProblem& problem, const Atten
           if (want_dz)
             simd::tile_matmul(keys, kW, v.units, v.rows + offset * v.stride, v.stride, dout.block(block), kW, products, kW,
                               false);
-          if (plain) {
+          if (plain && near) {
             if (range.cuts(key, key + keys)) mask_scores(scores, kW, key, keys, range);
             simd::tile_gradient(scores, products, keys, static_cast<float>(problem.scale * kLog2E), lse2 + block * kW,
                                 delta + block * kW, p_block, dy_block, kUnitStride, pair_block, kDzStride);

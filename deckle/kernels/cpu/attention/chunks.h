@@ -11,7 +11,7 @@
 
 namespace deckle::kernels::cpu {
 
-/// Keys that the key-stationary passes load at a time; chunk boundaries are multiples of it.
+/// Keys that the key-stationary passes load at a time; chunk boundaries are multiples of it, or of 64 where tasks share sums.
 inline constexpr int64_t kKeyBlock = 256;
 
 /// Maximal number of chunks of keys per sequence: each costs a buffer of the size of dq.

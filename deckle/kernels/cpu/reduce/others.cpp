@@ -20,6 +20,7 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
 #include "deckle/kernels/cpu/reduce/values.h"
+#include "deckle/kernels/cpu/simd/math_basic.h"
 #include "deckle/kernels/cpu/simd/rows.h"
 #include "deckle/kernels/cpu/simd/table.h"
 
@@ -53,7 +54,7 @@ void divide(int64_t n, double mantissa, double first, double second, const T* x,
       hn::StoreU(hn::Mul(hn::Mul(quotient, firsts), seconds), d, y + i);
     } else {
       const auto quotient = hn::Div(mantissas, hn::PromoteTo(d, hn::LoadU(part, x + i)));
-      hn::StoreU(hn::DemoteTo(part, hn::Mul(hn::Mul(quotient, firsts), seconds)), part, y + i);
+      hn::StoreU(narrow(part, hn::Mul(hn::Mul(quotient, firsts), seconds)), part, y + i);
     }
   }
   for (; i < n; ++i) y[i] = static_cast<T>(mantissa / static_cast<double>(x[i]) * first * second);

@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "deckle/kernels/cpu/reduce/running_sums.h"
+#include "deckle/kernels/cpu/simd/math_basic.h"
 #include "deckle/kernels/cpu/simd/rows.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -35,13 +36,6 @@ HWY_INLINE hn::Vec<D> widen(D d, V value) {
     return value;
   else
     return hn::PromoteTo(d, value);
-}
-template <class D, class V>
-HWY_INLINE hn::Vec<D> narrow(D d, V value) {
-  if constexpr (std::is_same_v<hn::TFromD<D>, double>)
-    return value;
-  else
-    return hn::DemoteTo(d, value);
 }
 
 /// Element i of a run, from its end if `kReverse`.

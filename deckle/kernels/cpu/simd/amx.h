@@ -5,7 +5,7 @@
 #include "deckle/base/cpu_cap.h"
 
 // Matrix products on AMX tiles: 16 rows of 64 bytes, bfloat16 in pairs as in bf16_dot.h, sums in float32. One TDPBF16PS
-// multiplies 16 x 32 by 32 x 16 in 16 cycles, eight times the rate of float32 FMAs.
+// multiplies 16 x 32 by 32 x 16 in 16 cycles, 16 times the rate of float32 FMAs.
 
 namespace deckle::kernels::cpu::simd {
 

@@ -16,9 +16,9 @@ constexpr int64_t round_up_keys(int64_t n) { return (n + kKeyGroup - 1) / kKeyGr
 
 /// Online softmax of `keys` rows of scores (a multiple of 32), `columns` = 16 or 32 of them: with z = factor * score in units of
 /// log2, p = 2^(z - reference) goes to pairs[keys / 2, 32] as bfloat16 and its sum to `sum`. `reference` is kept in units of
-/// scores. It moves only where z exceeds it by more than 8: then it becomes the maximum, `sum` is rescaled, true is returned, and
-/// what was added up before must be multiplied by `rescale`. 2^x is within 3e-7 of its value, exactly 0 for -inf, 1 for 0, NaN
-/// for NaN.
+/// scores. Where z of a column exceeds it by more than 8 those of all columns become the maximum, `sum` is rescaled, true is
+/// returned, and what was added up before must be multiplied by `rescale`. 2^x is within 3e-7 of its value, exactly 0 for -inf, 1
+/// for 0, NaN for NaN.
 bool tile_softmax(const float* scores, int64_t keys, int64_t columns, float factor, float* reference, float* sum, uint32_t* pairs,
                   float* rescale);
 

@@ -2,8 +2,9 @@
 
 #include <cstdint>
 
-// Matrix products on pairs of bfloat16 with the AVX512-BF16 dot product: twice the rate of float32. Call only where
-// cpu_isa() is avx512_bf16. A pair is a uint32: the element of even index along the contraction in the low half.
+// Matrix products on pairs of bfloat16 with the AVX512-BF16 dot product: twice the rate of float32 on AMD, half of it on
+// Intel. Call only where cpu_isa() is avx512_bf16 or above. A pair is a uint32: the element of even index along the contraction
+// in the low half.
 
 namespace deckle::kernels::cpu::simd {
 

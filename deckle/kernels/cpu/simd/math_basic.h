@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
@@ -63,17 +64,30 @@ HWY_INLINE V polynomial(D d, V x, double c0, Rest... rest) {
   return hn::MulAdd(polynomial(d, x, rest...), x, constant(d, c0));
 }
 
+/// Doubles in the type of `d`, as a conversion of one would round them: Highway's own saturates without SIMD.
+template <class D, class V>
+HWY_INLINE hn::Vec<D> narrow(D d, V value) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, double>)
+    return value;
+  else
+#if HWY_TARGET == HWY_SCALAR
+    return hn::Set(d, static_cast<hn::TFromD<D>>(hn::GetLane(value)));
+#else
+    return hn::DemoteTo(d, value);
+#endif
+}
+
 /// function(dd, x...) computed in double for vectors x of float, rounded to float.
 template <class D, class F, class... V>
 HWY_INLINE hn::Vec<D> in_double(D d, F function, V... x) {
 #if HWY_TARGET == HWY_SCALAR
   const hn::Rebind<double, D> dd;
-  return hn::Set(d, static_cast<float>(hn::GetLane(function(dd, hn::PromoteTo(dd, x)...))));  // DemoteTo would saturate
+  return narrow(d, function(dd, hn::PromoteTo(dd, x)...));
 #else
   const hn::Half<D> dh;
   const hn::RepartitionToWide<D> dd;
-  const auto lower = hn::DemoteTo(dh, function(dd, hn::PromoteTo(dd, hn::LowerHalf(dh, x))...));
-  const auto upper = hn::DemoteTo(dh, function(dd, hn::PromoteTo(dd, hn::UpperHalf(dh, x))...));
+  const auto lower = narrow(dh, function(dd, hn::PromoteTo(dd, hn::LowerHalf(dh, x))...));
+  const auto upper = narrow(dh, function(dd, hn::PromoteTo(dd, hn::UpperHalf(dh, x))...));
   return hn::Combine(d, upper, lower);
 #endif
 }

@@ -336,6 +336,28 @@ TEST_P(EveryTarget, LogsumexpCumsumAndPositionsEqualLoops) {
   }
 }
 
+TEST_P(EveryTarget, RunningSumsTakeInfinitiesAndWhatLeavesTheRange) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+    for (const int64_t dim : {0, 1}) {
+      const double infinity = kInfinity, large = dtype == DType::float64 ? 1.7e308 : 3e38;
+      const Buffer x({3, 3}, dtype), sums = testing::poisoned({3, 3}, dtype);
+      const double lines[3][3] = {{1, infinity, 2}, {large, large, 1}, {5, -infinity, infinity}};
+      for (int64_t i = 0; i < 3; ++i) {
+        for (int64_t j = 0; j < 3; ++j) testing::store(x.view.data, dtype, dim == 1 ? 3 * i + j : 3 * j + i, lines[i][j]);
+      }
+      cumsum(kContext, x.view, dim, false, sums.view);
+      const Row got = testing::values(sums.view);
+      const auto at = [&](int64_t i, int64_t j) { return got[static_cast<size_t>(dim == 1 ? 3 * i + j : 3 * j + i)]; };
+      SCOPED_TRACE(::testing::Message() << name(dtype) << " dim " << dim);
+      EXPECT_EQ(at(0, 1), infinity);
+      EXPECT_EQ(at(0, 2), infinity);
+      EXPECT_EQ(at(1, 1), infinity);
+      EXPECT_EQ(at(2, 1), -infinity);
+      EXPECT_TRUE(std::isnan(at(2, 2)));
+    }
+  }
+}
+
 // More rows than are widened at a time, and a strip that is not full.
 TEST_P(EveryTarget, ColumnsOfNarrowTypesAreWidened) {
   for (const DType dtype : {DType::bfloat16, DType::float16, DType::int32, DType::uint8}) {
@@ -395,6 +417,7 @@ TEST_P(EveryTarget, ProductsOfOthersEqualLoops) {
                                                                       : dtype == DType::float16 ? 6e-5
                                                                                                 : 1e-37;
       if (wanted == got[i]) continue;
+      EXPECT_TRUE(std::isfinite(wanted)) << i << ": " << got[i] << " for " << wanted;
       EXPECT_NEAR(got[i], wanted, (dtype == DType::float64 ? 80 : 1) * rounding(dtype) * std::max(std::abs(wanted), least)) << i;
     }
     if (HasFailure()) return;
