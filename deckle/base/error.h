@@ -7,7 +7,7 @@
 
 namespace deckle {
 
-/// What went wrong; Python maps each kind to its own exception type.
+/// What went wrong, for programs that go on after errors of one kind alone; what people read is the message.
 enum class ErrorKind { value, not_implemented, out_of_memory, io, runtime };
 
 /// Which tensor it was, and whose elements: only to be compared, since it may be gone.
