@@ -117,14 +117,14 @@ class TilePrimitive {
       attributes.set_post_ops(add_to_c);
     }
     const dnnl::matmul::desc description = key.biased ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
-    const dnnl::matmul::primitive_desc plan(description, attributes, engine());
-    primitive_ = dnnl::matmul(plan);
-    scratch_bytes_ = plan.scratchpad_desc().get_size();
-    keeps_stack_ = key.operands != DType::float32 || std::string_view(plan.impl_info_str()).starts_with("brg");
+    const dnnl::matmul::primitive_desc chosen(description, attributes, engine());
+    primitive_ = dnnl::matmul(chosen);
+    scratch_bytes_ = chosen.scratchpad_desc().get_size();
+    keeps_stack_ = key.operands != DType::float32 || std::string_view(chosen.impl_info_str()).starts_with("brg");
     add(DNNL_ARG_SRC, a);
     add(DNNL_ARG_WEIGHTS, b);
     add(DNNL_ARG_DST, c);
-    add(DNNL_ARG_SCRATCHPAD, plan.scratchpad_desc());
+    add(DNNL_ARG_SCRATCHPAD, chosen.scratchpad_desc());
     if (key.biased) add(DNNL_ARG_BIAS, bias);
   }
 

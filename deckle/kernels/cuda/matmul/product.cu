@@ -24,7 +24,7 @@ namespace matmul {
 namespace {
 
 constexpr int64_t kWorkspace = 32 << 20;
-constexpr size_t kMostPlans = 4096;
+constexpr size_t kMostPrepared = 4096;
 constexpr int64_t kMostMatrices = 1 << 20;  // of one call: cuBLASLt counts them in 32 bits
 
 void check_status(cublasStatus_t status, const char* what) {
@@ -90,17 +90,18 @@ struct KeyHash {
   }
 };
 
-struct Plan {
+/// A product as cuBLASLt runs it.
+struct Prepared {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
   size_t workspace = 0;
 };
 
-void destroy(const Plan& plan) {
+void destroy(const Prepared& product) {
   const CublasLt& lt = cublaslt();
-  if (plan.operation != nullptr) lt.desc_destroy(plan.operation);
-  for (const cublasLtMatrixLayout_t layout : {plan.a, plan.b, plan.c}) {
+  if (product.operation != nullptr) lt.desc_destroy(product.operation);
+  for (const cublasLtMatrixLayout_t layout : {product.a, product.b, product.c}) {
     if (layout != nullptr) lt.layout_destroy(layout);
   }
 }
@@ -120,11 +121,11 @@ cublasLtMatrixLayout_t layout_of(const Operand& operand, cudaDataType_t type, in
   return layout;
 }
 
-/// One handle and the plans of a device; whoever launches holds the mutex, for the bias is a part of the operation.
+/// One handle and the prepared products of a device; whoever launches holds the mutex, for the bias is a part of the operation.
 struct State {
   std::mutex mutex;
   cublasLtHandle_t handle = nullptr;
-  std::unordered_map<Key, Plan, KeyHash> plans;
+  std::unordered_map<Key, Prepared, KeyHash> products;
 };
 
 State& state_of(Device device) {
@@ -132,25 +133,25 @@ State& state_of(Device device) {
   return (*states)[static_cast<size_t>(device.index)];
 }
 
-Plan make_plan(cublasLtHandle_t handle, DType dtype, const Operand& left, const Operand& right, const Operand& out, int64_t batch,
-               bool bias, const std::array<uint32_t, 3>& alignments) {
+Prepared prepare(cublasLtHandle_t handle, DType dtype, const Operand& left, const Operand& right, const Operand& out,
+                 int64_t batch, bool bias, const std::array<uint32_t, 3>& alignments) {
   const CublasLt& lt = cublaslt();
-  Plan plan;
+  Prepared product;
   const cudaDataType_t type = type_of(dtype);
   const bool wide = dtype == DType::float64;
-  check_status(lt.desc_create(&plan.operation, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F),
+  check_status(lt.desc_create(&product.operation, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F),
                "a product");
   const cublasOperation_t transposes[] = {left.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
                                           right.transposed ? CUBLAS_OP_T : CUBLAS_OP_N};
-  check_status(lt.desc_set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposes[0], sizeof(transposes[0])), "a product");
-  check_status(lt.desc_set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, &transposes[1], sizeof(transposes[1])), "a product");
+  check_status(lt.desc_set(product.operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposes[0], sizeof(transposes[0])), "a product");
+  check_status(lt.desc_set(product.operation, CUBLASLT_MATMUL_DESC_TRANSB, &transposes[1], sizeof(transposes[1])), "a product");
   if (bias) {
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    check_status(lt.desc_set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue)), "a bias");
+    check_status(lt.desc_set(product.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue)), "a bias");
   }
-  plan.a = layout_of(left, type, batch);
-  plan.b = layout_of(right, type, batch);
-  plan.c = layout_of(out, type, batch);
+  product.a = layout_of(left, type, batch);
+  product.b = layout_of(right, type, batch);
+  product.c = layout_of(out, type, batch);
   cublasLtMatmulPreference_t preference = nullptr;
   check_status(lt.preference_create(&preference), "a choice");
   const size_t workspace = kWorkspace;
@@ -167,16 +168,16 @@ Plan make_plan(cublasLtHandle_t handle, DType dtype, const Operand& left, const 
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
   const cublasStatus_t status =
-      lt.heuristic(handle, plan.operation, plan.a, plan.b, plan.c, plan.c, preference, 1, &found, &count);
+      lt.heuristic(handle, product.operation, product.a, product.b, product.c, product.c, preference, 1, &found, &count);
   lt.preference_destroy(preference);
   if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
-    destroy(plan);
+    destroy(product);
     throw Error(ErrorKind::runtime,
                 "cuBLASLt has no algorithm for a product of these shapes (status " + std::to_string(status) + ")");
   }
-  plan.algorithm = found.algo;
-  plan.workspace = found.workspaceSize;
-  return plan;
+  product.algorithm = found.algo;
+  product.workspace = found.workspaceSize;
+  return product;
 }
 
 View view_of(const Matrices& matrix, DType dtype, int64_t batch) {
@@ -224,26 +225,26 @@ void run(const Context& context, DType dtype, const Matrices& a, const Matrices&
   const Key key{{static_cast<int64_t>(dtype), left.rows, left.columns, left.leading, left.batch, left.transposed, right.rows,
                  right.columns, right.leading, right.batch, right.transposed, out.batch, batch,
                  alignments[0] * 512 + alignments[1], alignments[2], bias != nullptr}};
-  auto found = state.plans.find(key);
-  if (found == state.plans.end()) {
-    if (state.plans.size() >= kMostPlans) {
-      for (const auto& [shape, plan] : state.plans) destroy(plan);
-      state.plans.clear();
+  auto found = state.products.find(key);
+  if (found == state.products.end()) {
+    if (state.products.size() >= kMostPrepared) {
+      for (const auto& [shape, product] : state.products) destroy(product);
+      state.products.clear();
     }
-    found = state.plans.emplace(key, make_plan(state.handle, dtype, left, right, out, batch, bias != nullptr, alignments)).first;
+    found = state.products.emplace(key, prepare(state.handle, dtype, left, right, out, batch, bias != nullptr, alignments)).first;
   }
-  const Plan& plan = found->second;
+  const Prepared& product = found->second;
   if (bias != nullptr)
-    check_status(lt.desc_set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)), "a bias");
-  const deckle::cuda::Block workspace(static_cast<int64_t>(plan.workspace), context.device);
+    check_status(lt.desc_set(product.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias)), "a bias");
+  const deckle::cuda::Block workspace(static_cast<int64_t>(product.workspace), context.device);
   const double one = 1, of_result = accumulates ? 1 : 0;
   const float one_single = 1, of_result_single = accumulates ? 1 : 0;
   const bool wide = dtype == DType::float64;
-  check_status(
-      lt.matmul(state.handle, plan.operation, wide ? static_cast<const void*>(&one) : &one_single, b.data, plan.a, a.data, plan.b,
-                wide ? static_cast<const void*>(&of_result) : &of_result_single, result.data, plan.c, result.data, plan.c,
-                &plan.algorithm, workspace.as<void>(), plan.workspace, deckle::cuda::stream_handle(context.device)),
-      "a product");
+  check_status(lt.matmul(state.handle, product.operation, wide ? static_cast<const void*>(&one) : &one_single, b.data, product.a,
+                         a.data, product.b, wide ? static_cast<const void*>(&of_result) : &of_result_single, result.data,
+                         product.c, result.data, product.c, &product.algorithm, workspace.as<void>(), product.workspace,
+                         deckle::cuda::stream_handle(context.device)),
+               "a product");
   deckle::cuda::check_launch(context.device);
 }
 
