@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "deckle/base/dtype.h"
+#include "deckle/base/philox.h"
 
 namespace deckle {
 
@@ -65,6 +67,15 @@ struct AttentionDropout {
   int64_t first_head = 0;
   int64_t first_row = 0;
   int64_t first_column = 0;
+
+  /// The third word of the counter that the key is made of, which no random op counts to.
+  static constexpr uint32_t kKeyDomain = 0x44524F50u;
+  /// The key of the calls that decide.
+  std::array<uint32_t, 2> key() const {
+    const auto words = Philox<10>::generate({static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32), kKeyDomain, 0},
+                                            static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+    return {words[0], words[1]};
+  }
 };
 
 /// One attention call without its data: shared by forward, backward and every derivative, so that they cannot disagree.

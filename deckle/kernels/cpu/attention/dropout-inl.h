@@ -58,7 +58,7 @@ HWY_NOINLINE inline void philox_block(uint32_t block_row, uint32_t block_column,
 #else
   const hn::CappedTag<uint32_t, 16> d;
   const hn::Repartition<uint8_t, decltype(d)> bytes;
-  const auto multiplier0 = hn::Set(d, 0xD2511F53u), multiplier1 = hn::Set(d, 0xCD9E8D57u);
+  const auto multiplier0 = hn::Set(d, philox::kFactor0), multiplier1 = hn::Set(d, philox::kFactor1);
   alignas(16) static constexpr uint8_t kByteMajor[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
   const auto byte_major = hn::LoadDup128(bytes, kByteMajor), least = hn::Set(bytes, static_cast<uint8_t>(threshold));
   for (size_t first = 0; first < 16; first += hn::Lanes(d)) {
@@ -71,9 +71,9 @@ HWY_NOINLINE inline void philox_block(uint32_t block_row, uint32_t block_column,
       auto low0 = c0, high0 = c0, low1 = c2, high1 = c2;
       multiply(d, c0, multiplier0, low0, high0);
       multiply(d, c2, multiplier1, low1, high1);
-      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, key0 + round * 0x9E3779B9u));
+      c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, key0 + round * philox::kStep0));
       c1 = low1;
-      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, key1 + round * 0xBB67AE85u));
+      c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, key1 + round * philox::kStep1));
       c3 = low0;
     }
     // Words 2 p and 2 p + 1 hold keys of parity p, even and odd rows: bytes 0 and 1 of keys below 8, bytes 2 and 3 of the others.
@@ -102,9 +102,7 @@ class Dropout {
         first_row_(d.first_row),
         first_column_(d.first_column) {
     if (threshold_ == 0) return;
-    const auto key =
-        Philox<10>::generate({static_cast<uint32_t>(d.offset), static_cast<uint32_t>(d.offset >> 32), 0x44524F50u, 0},
-                             static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32));
+    const auto key = d.key();
     key0_ = key[0];
     key1_ = key[1];
   }

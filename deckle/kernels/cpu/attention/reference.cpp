@@ -442,8 +442,7 @@ void attention_second(const AttentionProblem& problem, const AttentionOperands& 
 }
 
 bool dropout_keeps(const AttentionDropout& d, int64_t sequence, int64_t head, int64_t row, int64_t column) {
-  const auto key = Philox<10>::generate({static_cast<uint32_t>(d.offset), static_cast<uint32_t>(d.offset >> 32), 0x44524F50u, 0},
-                                        static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32));
+  const auto key = d.key();
   const int64_t i = row + d.first_row, j = column + d.first_column, h = head + d.first_head, b = sequence + d.first_sequence;
   const auto a = static_cast<uint32_t>((i & 7) >> 1), c = static_cast<uint32_t>((j & 7) >> 1);
   const auto words = Philox<7>::generate({static_cast<uint32_t>(i >> 4), static_cast<uint32_t>(j >> 4),

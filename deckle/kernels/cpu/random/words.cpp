@@ -38,8 +38,8 @@ int64_t make_vectors(const PhiloxStream& stream, uint64_t first, int64_t blocks,
   const Words lower = hn::Set(d, uint64_t{0xffffffffu});
   Words key0[10], key1[10];
   for (uint32_t round = 0; round < 10; ++round) {
-    key0[round] = hn::Set(d, uint64_t{static_cast<uint32_t>(stream.seed) + round * 0x9E3779B9u});
-    key1[round] = hn::Set(d, uint64_t{static_cast<uint32_t>(stream.seed >> 32) + round * 0xBB67AE85u});
+    key0[round] = hn::Set(d, uint64_t{static_cast<uint32_t>(stream.seed) + round * philox::kStep0});
+    key1[round] = hn::Set(d, uint64_t{static_cast<uint32_t>(stream.seed >> 32) + round * philox::kStep1});
   }
   for (; block + kVectors * lanes <= blocks; block += kVectors * lanes) {
     const uint64_t counter = stream.offset + first + static_cast<uint64_t>(block);
@@ -53,7 +53,7 @@ int64_t make_vectors(const PhiloxStream& stream, uint64_t first, int64_t blocks,
     }
     for (int round = 0; round < 10; ++round) {
       for (int v = 0; v < kVectors; ++v) {
-        const Words p0 = multiply(c0[v], 0xD2511F53u), p1 = multiply(c2[v], 0xCD9E8D57u);
+        const Words p0 = multiply(c0[v], philox::kFactor0), p1 = multiply(c2[v], philox::kFactor1);
         c0[v] = hn::Xor3(hn::ShiftRight<32>(p1), c1[v], key0[round]);
         c1[v] = p1;
         c2[v] = hn::Xor3(hn::ShiftRight<32>(p0), c3[v], key1[round]);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "deckle/base/philox.h"
 #include "deckle/kernels/cuda/arch/warp.cuh"
 #include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/portable_scores.cuh"
@@ -19,13 +18,10 @@ constexpr int kClearingThreads = 256;
 
 constexpr int kParts = 128, kWarps = 8, kAtOnce = 4;
 
-/// What the key is made of beside the stream's place: no random op counts there.
-constexpr uint32_t kKeyDomain = 0x44524F50u;
-
 __global__ void make_key(const uint64_t* standing, uint64_t offset, uint32_t* key) {
   const uint64_t at = standing[1] + offset;
-  uint32_t c[4] = {static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32), kKeyDomain, 0};
-  philox<10>(c, static_cast<uint32_t>(standing[0]), static_cast<uint32_t>(standing[0] >> 32));
+  uint32_t c[4] = {static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32), AttentionDropout::kKeyDomain, 0};
+  philox::rounds<10>(c, static_cast<uint32_t>(standing[0]), static_cast<uint32_t>(standing[0] >> 32));
   key[0] = c[0];
   key[1] = c[1];
 }
@@ -171,8 +167,7 @@ ScoreFeatures score_features(const CudaAttentionProblem& problem) {
   features.threshold = d.threshold;
   features.complement = static_cast<uint32_t>((256 - d.threshold) & 0xff) * 0x01010101u;
   features.keep_factor = d.threshold == 256 ? 0.0f : 256.0f / static_cast<float>(256 - d.threshold);
-  const auto key = Philox<10>::generate({static_cast<uint32_t>(d.offset), static_cast<uint32_t>(d.offset >> 32), kKeyDomain, 0},
-                                        static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32));
+  const auto key = d.key();
   features.key[0] = key[0];
   features.key[1] = key[1];
   features.made_key = problem.dropout_key;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "deckle/base/philox.h"
 #include "deckle/kernels/args/attention_cuda.h"
 #include "deckle/kernels/cuda/arch/warp.cuh"
 #include "deckle/kernels/cuda/attention/planes.cuh"
@@ -50,21 +51,6 @@ ScoreFeatures score_features(const CudaAttentionProblem& problem);
 /// may be 2^104 away, so its sign is not trusted.
 __device__ __forceinline__ float weight_of(float z, float lse) { return arch::exp2(fabsf(z - lse) * -1.4426950408889634f); }
 
-/// Philox4x32.
-template <int rounds>
-__device__ __forceinline__ void philox(uint32_t (&c)[4], uint32_t key0, uint32_t key1) {
-#pragma unroll
-  for (int round = 0; round < rounds; ++round) {
-    const uint64_t a = uint64_t{0xD2511F53u} * c[0], b = uint64_t{0xCD9E8D57u} * c[2];
-    c[0] = static_cast<uint32_t>(b >> 32) ^ c[1] ^ key0;
-    c[1] = static_cast<uint32_t>(b);
-    c[2] = static_cast<uint32_t>(a >> 32) ^ c[3] ^ key1;
-    c[3] = static_cast<uint32_t>(a);
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-}
-
 /// What dropout keeps of one head of one sequence, by the definition in docs/attention.md.
 class Dropout {
  public:
@@ -92,7 +78,7 @@ class Dropout {
         rows_are_queries ? of_row : of_column, rows_are_queries ? of_column : of_row,
         (head_ + features_.first_head) << 4 | (rows_are_queries ? row_pair << 2 | column_pair : column_pair << 2 | row_pair),
         sequence_ + features_.first_sequence};
-    philox<7>(w, key0_, key1_);
+    philox::rounds<7>(w, key0_, key1_);
     compare(w, features_.complement);
     // Of a row's parity, words 0 and 2 or 1 and 3 where rows are queries, else 0 and 1 or 2 and 3.
     const auto both = [](uint32_t even, uint32_t odd) { return (even & 0x80808080u) | (odd >> 1 & 0x7f7f7f7fu); };
@@ -146,7 +132,7 @@ class Dropout {
     uint32_t w[4] = {(i >> 4) + features_.first_row_block, (j >> 4) + features_.first_column_block,
                      (head_ + features_.first_head) << 4 | (i & 7) >> 1 << 2 | (j & 7) >> 1,
                      sequence_ + features_.first_sequence};
-    philox<7>(w, key0_, key1_);
+    philox::rounds<7>(w, key0_, key1_);
     const uint32_t even = j & 1 ? w[2] : w[0], odd = j & 1 ? w[3] : w[1];
     const uint32_t byte = (i >> 3 & 1) + 2 * (j >> 3 & 1);
     return static_cast<int>((i & 1 ? odd : even) >> (8 * byte) & 0xff) >= features_.threshold;
@@ -188,16 +174,16 @@ class WalkedPhilox {
     w[1] = low(b3);
     w[2] = low(a2) ^ third_[1];
     w[3] = third_[2];
-    philox<4>(w, key0_, key1_);
+    philox::rounds<4>(w, key0_, key1_);
   }
 
  private:
-  static constexpr uint32_t kA = 0xD2511F53u, kB = 0xCD9E8D57u;
+  static constexpr uint32_t kA = philox::kFactor0, kB = philox::kFactor1;
   static __device__ __forceinline__ uint32_t high(uint64_t x) { return static_cast<uint32_t>(x >> 32); }
   static __device__ __forceinline__ uint32_t low(uint64_t x) { return static_cast<uint32_t>(x); }
   static __device__ __forceinline__ void next(uint32_t& key0, uint32_t& key1) {
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
+    key0 += philox::kStep0;
+    key1 += philox::kStep1;
   }
 
   uint32_t first_, second_, third_[3], key0_, key1_;

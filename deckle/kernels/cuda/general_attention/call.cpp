@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "deckle/base/philox.h"
-
 namespace deckle::kernels::cuda::general {
 namespace {
 
@@ -56,8 +54,7 @@ Metadata::Metadata(const AttentionProblem& problem, int64_t rows, int64_t keys) 
   row_tasks_ = reserve(bytes_of<Task>(call_.row_task_count));
   key_tasks_ = reserve(bytes_of<Task>(call_.key_task_count));
   const AttentionDropout& d = p.dropout;
-  const auto key = Philox<10>::generate({static_cast<uint32_t>(d.offset), static_cast<uint32_t>(d.offset >> 32), 0x44524F50u, 0},
-                                        static_cast<uint32_t>(d.seed), static_cast<uint32_t>(d.seed >> 32));
+  const auto key = d.key();
   call_.dropout_key[0] = key[0];
   call_.dropout_key[1] = key[1];
 }

@@ -1,6 +1,7 @@
 // Dropout by the contract of docs/attention.md, for the 16 scores of a thread.
 #pragma once
 
+#include "deckle/base/philox.h"
 #include "deckle/kernels/cuda/general_attention/scores.cuh"
 
 namespace deckle::kernels::cuda::general {
@@ -9,28 +10,17 @@ struct Words {
   uint32_t word[4];
 };
 
-__device__ inline Words philox7(Words c, uint32_t key0, uint32_t key1) {
-#pragma unroll
-  for (int round = 0; round < 7; ++round) {
-    const uint64_t a = uint64_t{0xD2511F53u} * c.word[0], b = uint64_t{0xCD9E8D57u} * c.word[2];
-    c = {{static_cast<uint32_t>(b >> 32) ^ c.word[1] ^ key0, static_cast<uint32_t>(b),
-          static_cast<uint32_t>(a >> 32) ^ c.word[3] ^ key1, static_cast<uint32_t>(a)}};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  return c;
-}
-
 /// The words that decide about row i and column j, counted over all shards.
 __device__ inline Words dropout_words(const Call& call, const Head& head, int64_t i, int64_t j) {
   const AttentionDropout& d = call.p.dropout;
   const auto a = static_cast<uint32_t>((i & 7) >> 1), c = static_cast<uint32_t>((j & 7) >> 1);
   const uint32_t key0 = call.made_key != nullptr ? call.made_key[0] : call.dropout_key[0];
   const uint32_t key1 = call.made_key != nullptr ? call.made_key[1] : call.dropout_key[1];
-  return philox7({{static_cast<uint32_t>(i >> 4), static_cast<uint32_t>(j >> 4),
-                   static_cast<uint32_t>(head.head + d.first_head) << 4 | a << 2 | c,
-                   static_cast<uint32_t>(head.sequence + d.first_sequence)}},
-                 key0, key1);
+  Words words{{static_cast<uint32_t>(i >> 4), static_cast<uint32_t>(j >> 4),
+               static_cast<uint32_t>(head.head + d.first_head) << 4 | a << 2 | c,
+               static_cast<uint32_t>(head.sequence + d.first_sequence)}};
+  philox::rounds<7>(words.word, key0, key1);
+  return words;
 }
 
 __device__ __forceinline__ bool keeps(const Call& call, const Words& words, int64_t i, int64_t j) {

@@ -23,17 +23,9 @@ __device__ inline PhiloxStream standing(const PhiloxStream& stream) {
 
 __device__ inline Words philox_block(const PhiloxStream& stream, uint64_t index) {
   const uint64_t counter = stream.offset + index;
-  Words c{{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}};
-  auto key0 = static_cast<uint32_t>(stream.seed), key1 = static_cast<uint32_t>(stream.seed >> 32);
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = uint64_t{0xD2511F53u} * c.word[0], product1 = uint64_t{0xCD9E8D57u} * c.word[2];
-    c = {{static_cast<uint32_t>(product1 >> 32) ^ c.word[1] ^ key0, static_cast<uint32_t>(product1),
-          static_cast<uint32_t>(product0 >> 32) ^ c.word[3] ^ key1, static_cast<uint32_t>(product0)}};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  return c;
+  Words words{{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}};
+  philox::rounds<10>(words.word, static_cast<uint32_t>(stream.seed), static_cast<uint32_t>(stream.seed >> 32));
+  return words;
 }
 
 /// Uniform on [0, 1) with 53 bits of two words, as on CPUs.
