@@ -25,7 +25,7 @@ inline constexpr int32_t kUnboundedWindow = 1 << 30;
 /// Every query row attends one interval of keys. With c = row (+ N - M if bottom_right): [max(0, c - left), min(N, c + right +
 /// 1)). Full: both unbounded, which is any value from kUnboundedWindow on. Causal: right = 0. A row with an empty interval gets
 /// zeros and LSE = -inf.
-struct AttentionMask {
+struct AttentionWindow {
   int32_t left = kUnboundedWindow;
   int32_t right = kUnboundedWindow;
   bool bottom_right = true;
@@ -85,7 +85,7 @@ struct CudaAttentionProblem {
   int32_t device = -1;  // on which everything lies, the stream too; -1: the current one
   AttentionElement element = AttentionElement::bf16;
   AttentionSizes sizes;
-  AttentionMask mask;
+  AttentionWindow mask;
   float scale = 1.0f;  // scores = scale * q kᵀ; any finite value
   AttentionTensor q, k, v, out;
   /// One more logit of every row, without a value, float32 [heads] on the device; null: none. A row that attends no key then has

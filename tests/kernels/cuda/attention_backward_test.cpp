@@ -48,7 +48,7 @@ TEST_P(AttentionBackward, MasksWithRowsThatAttendNothing) {
 
 TEST_P(AttentionBackward, WindowsBeyondAnyLength) {
   constexpr int kMax = std::numeric_limits<int>::max();
-  for (const AttentionMask& mask : {AttentionMask{kMax, 0, true}, {9, kMax, false}, {kMax, kMax, true}, {-kMax, 5, true}}) {
+  for (const AttentionWindow& mask : {AttentionWindow{kMax, 0, true}, {9, kMax, false}, {kMax, kMax, true}, {-kMax, 5, true}}) {
     verify_backward(dense(1, 150, 190, mask));
     verify_backward(ragged({30, 100}, {33, 140}, mask));
   }
@@ -89,7 +89,7 @@ TEST_P(AttentionBackward, RaggedOfShortSequences) {
   o = ragged({64, 63, 30, 65}, {64, 64, 65, 2});
   o.layout = Layout::padded;
   verify_backward(o);
-  for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{20, 5, true}}) {  // and those of two tiles, by each length
+  for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{20, 5, true}}) {  // and those of two tiles, by each length
     o = ragged({65, 128, 100, 70, 127, 3, 129, 0, 64}, {128, 65, 30, 100, 128, 128, 129, 90, 17}, mask);
     o.heads = o.kv_heads = 3;
     verify_backward(o);
@@ -116,7 +116,7 @@ TEST_P(AttentionBackward, ShortSequencesBesideDividedHeads) {
 }
 
 TEST_P(AttentionBackward, Sinks) {
-  for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{40, -10, true}}) {  // the last: rows without keys
+  for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{40, -10, true}}) {  // the last: rows without keys
     CaseOptions o = dense(2, 200, 600, mask);
     o.sinks = true;
     o.heads = 4;
@@ -152,7 +152,7 @@ TEST_P(AttentionBackward, GradientsOfSinksAreBitEqualFromRunToRun) {
 
 // Spare rows behind the keys hold NaN, and get zeros. With few and with many keys, shared key heads, and parts of a group.
 TEST_P(AttentionBackward, KeysWithSpareRows) {
-  for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{70, 20, true}}) {
+  for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{70, 20, true}}) {
     CaseOptions o = ragged({0, 5, 300, 1, 64, 1, 129, 17}, {4, 9, 120, 700, 0, 300, 200, 17}, mask);
     o.spare = {3, 0, 60, 68, 100, 500, 1, 47};
     verify_backward(o);
@@ -424,7 +424,7 @@ TEST_P(AttentionBackward, KeepsNonFiniteValuesWithinTheirSequence) {
   // The poisoned one is the third; its neighbours may be short, or all long.
   for (const std::vector<int>& lengths : {std::vector<int>{30, 60, 77, 23, 200}, {800, 913, 777, 823, 1000}}) {
     for (const uint16_t word : {uint16_t{0x7fff}, infinity}) {
-      for (const AttentionMask& mask : {kFull, kCausal}) {
+      for (const AttentionWindow& mask : {kFull, kCausal}) {
         AttentionCase c(ragged(lengths, lengths, mask));
         c.prepare_backward();
         c.backward();
@@ -457,7 +457,7 @@ TEST_P(AttentionBackwardFeatures, MatchTheReference) {
 // A bias of -inf leaves a row nothing, as a mask does: its gradients are 0, and NaN in its dO reaches none.
 void verify_dead_rows(CaseOptions o) {
   for (const int dims : {15, 7, 11, 3}) {
-    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+    for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{60, 25, false}}) {
       for (const bool sinks : {false, true}) {
         o.mask = mask;
         o.bias_dims = dims;
@@ -495,7 +495,7 @@ void verify_far_biases(const CaseOptions& o, bool alone) {
 }
 
 TEST_P(AttentionBackwardFeatures, TakeBiasesFarBelowZero) {
-  for (const AttentionMask& mask : {kFull, kCausal}) {
+  for (const AttentionWindow& mask : {kFull, kCausal}) {
     verify_far_biases(dense(2, 150, 333, mask), false);
     verify_far_biases(dense(2, 333, 200, mask), false);
     verify_far_biases(ragged({0, 5, 300, 64, 129}, {4, 0, 120, 64, 400}, mask), false);
@@ -505,7 +505,7 @@ TEST_P(AttentionBackwardFeatures, TakeBiasesFarBelowZero) {
 // As Tensor::expand makes one: every row reads the same biases, and has gradients of its own.
 TEST_P(AttentionBackwardFeatures, ABiasExpandedOverRowsHasAGradientOfEachRow) {
   for (const int dims : {13, 5, 9, 1}) {
-    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+    for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{60, 25, false}}) {
       for (CaseOptions o : {dense(2, 150, 333, mask), dense(2, 333, 200, mask)}) {
         o.bias_dims = dims;
         o.expanded_bias = true;
@@ -555,7 +555,7 @@ TEST_P(AttentionBackwardScored, ServesEveryFeatureOfScores) {
       o.sinks = o.sinks || sinks;
       verify_backward(o);
     };
-    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+    for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{60, 25, false}}) {
       verify(dense(2, 150, 333, mask));
       verify(dense(2, 333, 200, mask));  // live rows that begin anywhere
       CaseOptions o = ragged({0, 5, 300, 64, 129, 700}, {4, 0, 120, 64, 400, 900}, mask);
@@ -582,7 +582,7 @@ TEST_P(AttentionBackwardScored, ServesEveryFeatureOfScores) {
 
 // Of several walks of any length for each block, which wait for each other.
 TEST_P(AttentionBackwardScored, AddsUpManyWalksOfAMask) {
-  for (const AttentionMask& mask : {kFull, kCausal}) {
+  for (const AttentionWindow& mask : {kFull, kCausal}) {
     for (const int ranges : {1, 2}) {
       CaseOptions o = dense(4, 1300, 1300, mask);
       o.heads = o.kv_heads = 12;
@@ -598,7 +598,7 @@ TEST_P(AttentionBackwardScored, AddsABiasAndStoresItsGradient) {
       o.bias_dims = dims;
       verify_backward(o);
     };
-    for (const AttentionMask& mask : {kFull, kCausal, kCausalTopLeft, AttentionMask{60, 25, false}}) {
+    for (const AttentionWindow& mask : {kFull, kCausal, kCausalTopLeft, AttentionWindow{60, 25, false}}) {
       verify(dense(2, 150, 333, mask));
       verify(dense(2, 333, 200, mask));
       verify(dense(2, 384, 640, mask));
@@ -643,8 +643,8 @@ void verify_ragged_bias(CaseOptions o, std::initializer_list<int> all_dims) {
 
 // Odd lengths, none, one row, one key, more rows than keys and fewer, by each mask.
 TEST_P(AttentionBackwardScored, AddsABiasOfEachSequenceAndSumsItsGradient) {
-  for (const AttentionMask& mask :
-       {kFull, kCausal, kCausalTopLeft, AttentionMask{60, 25, false}, AttentionMask{100, -20, true}}) {
+  for (const AttentionWindow& mask :
+       {kFull, kCausal, kCausalTopLeft, AttentionWindow{60, 25, false}, AttentionWindow{100, -20, true}}) {
     CaseOptions o = ragged({0, 5, 300, 1, 64, 1, 129, 701, 33}, {4, 0, 121, 1, 63, 300, 403, 901, 1}, mask);
     verify_ragged_bias(o, {15, 11, 7, 3});
     o.heads = 6;
@@ -681,7 +681,7 @@ TEST_P(AttentionBackwardScored, AddsABiasOfManySequences) {
 
 // What a dense bias has behind a sequence's rows and keys is nobody's, and has gradient 0.
 TEST_P(AttentionBackwardScored, ReadsNoBiasBehindASequence) {
-  for (const AttentionMask& mask : {kFull, kCausal}) {
+  for (const AttentionWindow& mask : {kFull, kCausal}) {
     for (const int dims : {15, 11}) {
       CaseOptions o = ragged({129, 300, 5, 64}, {200, 121, 403, 1}, mask);
       o.bias_dims = dims;
@@ -728,7 +728,7 @@ TEST_P(AttentionBackwardScored, ARowWhoseBiasIsMinusInfinityAttendsNothing) {
 }
 
 TEST_P(AttentionBackwardScored, TakesBiasesFarBelowZero) {
-  for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+  for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{60, 25, false}}) {
     verify_far_biases(dense(2, 150, 333, mask), true);
     verify_far_biases(dense(2, 333, 200, mask), true);
     verify_far_biases(dense(2, 384, 640, mask), true);

@@ -508,7 +508,7 @@ void AttentionCase::overwrite(const CaseTensor& t, int sequence, uint16_t word) 
 }
 
 void AttentionCase::poison_dead_rows() const {
-  const AttentionMask& mask = options.mask;
+  const AttentionWindow& mask = options.mask;
   for (size_t b = 0; b < options.queries.size(); ++b) {
     const int64_t queries = options.queries[b], keys = options.keys[b];
     kernels::AttentionTensor t = grad_out.view;

@@ -13,7 +13,7 @@
 
 namespace deckle::testing {
 
-using kernels::AttentionMask;
+using kernels::AttentionWindow;
 using kernels::kUnboundedWindow;
 
 /// Which kernels compute.
@@ -29,7 +29,7 @@ struct CaseOptions {
   int heads = 2, kv_heads = 2;
   std::vector<int> queries, keys;  // rows of each sequence; dense: all the same
   bool ragged = false;
-  AttentionMask mask;
+  AttentionWindow mask;
   std::optional<float> scale;  // none: 1 / sqrt(head_dim)
   Layout layout = Layout::rows_outer;
   float magnitude = 1;    // of q and k

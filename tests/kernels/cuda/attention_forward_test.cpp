@@ -23,8 +23,8 @@ TEST_P(AttentionForward, MatchesForEveryLength) {
 
 TEST_P(AttentionForward, MatchesForQueriesAndKeysOfDifferentLength) {
   for (const auto& [queries, keys] : {std::pair{1, 1000}, {1000, 1}, {130, 67}, {67, 130}, {300, 700}, {700, 300}, {64, 513}}) {
-    for (const AttentionMask& mask :
-         {kFull, kCausal, kCausalTopLeft, AttentionMask{40, 25, true}, AttentionMask{40, 25, false}}) {
+    for (const AttentionWindow& mask :
+         {kFull, kCausal, kCausalTopLeft, AttentionWindow{40, 25, true}, AttentionWindow{40, 25, false}}) {
       verify_forward(dense(2, queries, keys, mask));
     }
   }
@@ -82,7 +82,7 @@ TEST_P(AttentionForward, ServesTheSmallestScales) {
 
 TEST_P(AttentionForward, ServesRaggedBatchesWithEmptySequences) {
   const std::vector<int> lengths{0, 5, 300, 0, 64, 1, 0, 129, 17, 450, 0};
-  for (const AttentionMask& mask : {kFull, kCausal, kCausalTopLeft, AttentionMask{50, 20, true}}) {
+  for (const AttentionWindow& mask : {kFull, kCausal, kCausalTopLeft, AttentionWindow{50, 20, true}}) {
     verify_forward(ragged(lengths, lengths, mask));
     CaseOptions o = ragged(lengths, {4, 9, 120, 0, 0, 300, 7, 200, 17, 1, 0}, mask);
     o.heads = 4;
@@ -94,7 +94,7 @@ TEST_P(AttentionForward, ServesRaggedBatchesWithEmptySequences) {
 }
 
 TEST_P(AttentionForward, ServesSinks) {
-  for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{40, -10, true}}) {  // the last: rows without keys
+  for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{40, -10, true}}) {  // the last: rows without keys
     CaseOptions o = dense(2, 200, 333, mask);
     o.sinks = true;
     o.heads = 4;
@@ -125,7 +125,7 @@ TEST_P(AttentionForward, SurvivesExtremeSinks) {
 
 // Spare rows behind the keys hold NaN.
 TEST_P(AttentionForward, ServesKeysWithSpareRows) {
-  for (const AttentionMask& mask : {kFull, kCausal, kCausalTopLeft, AttentionMask{50, 20, true}}) {
+  for (const AttentionWindow& mask : {kFull, kCausal, kCausalTopLeft, AttentionWindow{50, 20, true}}) {
     CaseOptions o = ragged({0, 5, 300, 1, 64, 1, 129, 17}, {4, 9, 120, 700, 0, 300, 200, 17}, mask);
     o.spare = {3, 0, 60, 68, 100, 500, 1, 47};
     verify_forward(o);
@@ -192,7 +192,7 @@ TEST_P(AttentionForward, SurvivesExtremeLogits) {
 TEST_P(AttentionForward, SurvivesLaterKeysOfFarLargerScores) {
   for (const float magnitude : {5.0f, 6.5f, 20.0f}) {
     for (const auto& [queries, keys, heads] : {std::tuple(700, 2300, 5), {300, 4097, 3}}) {
-      for (const AttentionMask& mask : {kFull, kCausal}) {
+      for (const AttentionWindow& mask : {kFull, kCausal}) {
         CaseOptions o = dense(1, queries, keys, mask);
         o.heads = o.kv_heads = heads;
         o.magnitude = magnitude;
@@ -254,7 +254,7 @@ TEST_P(AttentionForwardFeatures, MatchTheReference) {
 // As Tensor::expand makes one: every row reads the same biases.
 TEST_P(AttentionForwardFeatures, ReadABiasExpandedOverRows) {
   for (const int dims : {13, 1}) {
-    for (const AttentionMask& mask : {kFull, kCausal}) {
+    for (const AttentionWindow& mask : {kFull, kCausal}) {
       CaseOptions o = dense(2, 150, 333, mask);
       o.bias_dims = dims;
       o.expanded_bias = true;
@@ -265,7 +265,7 @@ TEST_P(AttentionForwardFeatures, ReadABiasExpandedOverRows) {
 
 // Rows all of whose keys have it see them alike, however far it is; others do not see such keys.
 TEST_P(AttentionForwardFeatures, TakeBiasesFarBelowZero) {
-  for (const AttentionMask& mask : {kFull, kCausal}) {
+  for (const AttentionWindow& mask : {kFull, kCausal}) {
     for (const CaseOptions& o : {dense(2, 150, 333, mask), dense(2, 333, 200, mask), dense(1, 300, 4096, mask),
                                  ragged({0, 5, 300, 64, 129}, {4, 0, 120, 64, 400}, mask)}) {
       for (const CaseOptions& far : far_biases(o, false)) verify_forward(far);
@@ -280,7 +280,7 @@ TEST_P(AttentionForwardFeatures, ServeAScaleOfZero) {
   all[1].slopes = all[3].slopes = true;
   all[2].dropout.threshold = 77;
   for (const CaseOptions& features : all) {
-    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+    for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{60, 25, false}}) {
       CaseOptions o = with(dense(2, 100, 100, mask), features);
       o.scale = 0;
       verify_forward(o);
@@ -322,7 +322,8 @@ TEST_P(AttentionDecode, MatchesForEveryLength) {
 }
 
 TEST_P(AttentionDecode, ServesSeveralRowsMasksAndManyHeads) {
-  for (const AttentionMask& mask : {kFull, kCausal, kCausalTopLeft, AttentionMask{300, 0, true}, AttentionMask{2, -1, false}}) {
+  for (const AttentionWindow& mask :
+       {kFull, kCausal, kCausalTopLeft, AttentionWindow{300, 0, true}, AttentionWindow{2, -1, false}}) {
     for (const auto& [rows, heads, kv_heads] : {std::tuple{1, 32, 1}, {4, 8, 2}, {7, 9, 3}, {16, 4, 4}, {32, 2, 2}}) {
       CaseOptions o = dense(2, rows, 1500, mask);
       o.heads = heads;
@@ -333,7 +334,7 @@ TEST_P(AttentionDecode, ServesSeveralRowsMasksAndManyHeads) {
 }
 
 TEST_P(AttentionDecode, ServesRaggedCachesWithSpareRows) {
-  for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{500, 0, true}}) {
+  for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{500, 0, true}}) {
     CaseOptions o = ragged({1, 0, 3, 1, 1, 2}, {900, 50, 2, 0, 3000, 17}, mask);
     o.heads = 16;
     o.spare = {100, 3, 0, 70, 1, 900};

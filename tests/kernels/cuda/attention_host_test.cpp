@@ -40,14 +40,14 @@ namespace {
 
 using kernels::AttentionBackward;
 using kernels::AttentionElement;
-using kernels::AttentionMask;
 using kernels::AttentionTensor;
+using kernels::AttentionWindow;
 using kernels::CudaAttentionProblem;
 using kernels::kUnboundedWindow;
 using namespace kernels::cuda;
 using namespace kernels::cuda::attention;
 
-bool attends(const AttentionMask& mask, int row, int key, int queries, int keys) {
+bool attends(const AttentionWindow& mask, int row, int key, int queries, int keys) {
   const int64_t center = row + (mask.bottom_right ? keys - queries : 0);
   return key >= center - mask.left && key <= center + mask.right;
 }
@@ -58,7 +58,7 @@ TEST(AttentionIntervals, HoldExactlyTheAttendedKeysAndRows) {
     const int queries = static_cast<int>(random() % 40), keys = static_cast<int>(random() % 40);
     const int far[] = {kUnboundedWindow, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()};
     const auto edge = [&] { return random() % 3 == 0 ? far[random() % 3] : static_cast<int>(random() % 50) - 10; };
-    const AttentionMask given{edge(), edge(), random() % 2 == 0}, mask = bounded(given);
+    const AttentionWindow given{edge(), edge(), random() % 2 == 0}, mask = bounded(given);
     const LiveRows live = live_rows(band_of(mask, queries, keys), queries, keys);
     for (int row = 0; row < queries; ++row) {
       bool lives = false;

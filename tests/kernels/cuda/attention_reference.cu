@@ -10,9 +10,9 @@ namespace {
 
 using kernels::AttentionBackward;
 using kernels::AttentionElement;
-using kernels::AttentionMask;
 using kernels::AttentionSizes;
 using kernels::AttentionTensor;
+using kernels::AttentionWindow;
 using kernels::CudaAttentionPlane;
 using kernels::CudaAttentionProblem;
 

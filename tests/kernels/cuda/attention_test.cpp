@@ -284,7 +284,7 @@ CaseOptions AttentionTest::base() const {
   return o;
 }
 
-CaseOptions AttentionTest::dense(int batch, int queries, int keys, AttentionMask mask) const {
+CaseOptions AttentionTest::dense(int batch, int queries, int keys, AttentionWindow mask) const {
   CaseOptions o = base();
   o.queries.assign(batch, queries);
   o.keys.assign(batch, keys);
@@ -292,7 +292,7 @@ CaseOptions AttentionTest::dense(int batch, int queries, int keys, AttentionMask
   return o;
 }
 
-CaseOptions AttentionTest::ragged(std::vector<int> queries, std::vector<int> keys, AttentionMask mask) const {
+CaseOptions AttentionTest::ragged(std::vector<int> queries, std::vector<int> keys, AttentionWindow mask) const {
   CaseOptions o = base();
   o.ragged = true;
   o.queries = std::move(queries);
@@ -304,7 +304,7 @@ CaseOptions AttentionTest::ragged(std::vector<int> queries, std::vector<int> key
 std::vector<CaseOptions> AttentionTest::feature_cases() const {
   std::vector<CaseOptions> all;
   for (const CaseOptions& features : features_of(GetParam().path)) {
-    for (const AttentionMask& mask : {kFull, kCausal, AttentionMask{60, 25, false}}) {
+    for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{60, 25, false}}) {
       all.push_back(with(dense(2, 150, 333, mask), features));
       CaseOptions o = ragged({0, 5, 300, 64, 129}, {4, 0, 120, 64, 400}, mask);
       o.spare = {3, 0, 60, 0, 17};

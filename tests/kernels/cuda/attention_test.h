@@ -11,9 +11,9 @@
 
 namespace deckle::testing {
 
-inline constexpr AttentionMask kFull{};
-inline constexpr AttentionMask kCausal{kUnboundedWindow, 0, true};
-inline constexpr AttentionMask kCausalTopLeft{kUnboundedWindow, 0, false};
+inline constexpr AttentionWindow kFull{};
+inline constexpr AttentionWindow kCausal{kUnboundedWindow, 0, true};
+inline constexpr AttentionWindow kCausalTopLeft{kUnboundedWindow, 0, false};
 
 /// What every test of a suite runs for.
 struct Instance {
@@ -65,10 +65,10 @@ class AttentionTest : public ::testing::TestWithParam<Instance> {
  protected:
   void SetUp() override;
   CaseOptions base() const;
-  CaseOptions dense(int batch, int queries, int keys, AttentionMask mask = kFull) const;
+  CaseOptions dense(int batch, int queries, int keys, AttentionWindow mask = kFull) const;
   /// Each of features_of(): dense and ragged, under three masks, and with shared key heads.
   std::vector<CaseOptions> feature_cases() const;
-  CaseOptions ragged(std::vector<int> queries, std::vector<int> keys, AttentionMask mask = kFull) const;
+  CaseOptions ragged(std::vector<int> queries, std::vector<int> keys, AttentionWindow mask = kFull) const;
 };
 
 }  // namespace deckle::testing

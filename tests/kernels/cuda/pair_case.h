@@ -21,19 +21,19 @@
 namespace deckle::testing::pairs {
 
 using kernels::AttentionElement;
-using kernels::AttentionMask;
 using kernels::AttentionTensor;
+using kernels::AttentionWindow;
 using kernels::CudaAttentionProblem;
 using kernels::kUnboundedWindow;
 
-inline constexpr AttentionMask kFull{}, kCausal{kUnboundedWindow, 0, true}, kTopLeft{kUnboundedWindow, 0, false},
+inline constexpr AttentionWindow kFull{}, kCausal{kUnboundedWindow, 0, true}, kTopLeft{kUnboundedWindow, 0, false},
     kWindow{40, 25, true};
 
 struct Options {
   int head_dim = 64, value_dim = 64, heads = 2, kv_heads = 2;
   std::vector<int> queries, keys, spare;  // spare: rows behind the keys, which hold NaN
   bool ragged = false, padded = false, sinks = false;
-  AttentionMask mask;
+  AttentionWindow mask;
   float scale = 0, magnitude = 1, offset = 0;  // offset: added to the tangents of k along q's mean
   int without = -1;                            // which tangent is not given
 };
@@ -228,7 +228,7 @@ class Pairs : public ::testing::Test {
   }
 };
 
-inline Options sized(std::vector<int> queries, std::vector<int> keys, AttentionMask mask, bool ragged) {
+inline Options sized(std::vector<int> queries, std::vector<int> keys, AttentionWindow mask, bool ragged) {
   Options o;
   o.queries = std::move(queries), o.keys = std::move(keys), o.mask = mask, o.ragged = ragged;
   return o;
@@ -245,7 +245,7 @@ inline std::vector<Options> cases() {
       add(sized({rows}, {rows}, kFull, false));
       add(sized({rows}, {rows}, kCausal, false));
     }
-    for (const AttentionMask& mask : {kFull, kCausal, kTopLeft, kWindow}) {
+    for (const AttentionWindow& mask : {kFull, kCausal, kTopLeft, kWindow}) {
       add(sized({130, 130}, {67, 67}, mask, false));
       add(sized({67, 67}, {330, 330}, mask, false));
       add(sized({0, 5, 300, 0, 64, 1, 0, 129, 17, 450, 0}, {4, 9, 120, 0, 0, 300, 7, 200, 17, 1, 0}, mask, true));

@@ -81,7 +81,7 @@ struct BackwardArguments {
   int parts;                                 // all_gradients: into which the q heads of a kv head are divided among blocks
   int head_dim, value_dim;                   // of the tensors; those of the kernel may be larger
   int query_rows, key_rows;                  // dense: of each sequence
-  int left, right;                           // of AttentionMask
+  int left, right;                           // of AttentionWindow
   int bottom_right;
   const WorkListHeader* list;  // ragged: the tiles, longest first; null: dense
   const WorkItem* items;

@@ -56,7 +56,7 @@ constexpr int kShortWork = 6;
 class Pass {
  public:
   Pass(const AttentionBackward& arguments, cudaStream_t stream) : arguments_(arguments), stream_(stream) {
-    const AttentionMask mask = bounded(problem_.mask);
+    const AttentionWindow mask = bounded(problem_.mask);
     common_.query_offsets = sizes_.query_offsets;
     common_.key_offsets = sizes_.key_offsets;
     common_.key_lengths = sizes_.key_lengths;

@@ -44,7 +44,7 @@ constexpr int64_t kMostPanelBytes = int64_t{1} << 30;
 
 // How many (sequence, kv head) pairs have their dS in memory at once: as many as fit, but so that the blocks of each launch end
 // together. 0: none fits, or rows do not begin where tiles of dS do.
-int planes_with_scores(const AttentionSizes& sizes, const AttentionMask& mask) {
+int planes_with_scores(const AttentionSizes& sizes, const AttentionWindow& mask) {
   const int64_t offset = mask.bottom_right ? sizes.key_rows - sizes.query_rows : 0,
                 planes = int64_t{sizes.batch} * sizes.kv_heads;
   if (sizes.ragged() || planes == 0 || sizes.query_rows == 0 || sizes.key_rows == 0 || offset + mask.right < 0) return 0;
@@ -125,7 +125,7 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem, const CudaAttent
   if (scored) kernels.short_gradients = {};
   one_pass = kernels.all_gradients.function != nullptr && sizes.query_rows > 0 && sizes.key_rows > 0 &&
              (scored || sizes.key_rows >= kOnePassKeys * sequences);
-  const AttentionMask mask = bounded(problem.mask);
+  const AttentionWindow mask = bounded(problem.mask);
   const bool listed = one_pass && has_walks(problem);
   rises = one_pass && !listed && sizes.heads == sizes.kv_heads && mask.right < kUnboundedWindow && mask.left >= kUnboundedWindow;
   unit = one_pass ? kernels.all_gradients.walked_rows : kernels.key_gradients.walked_rows;

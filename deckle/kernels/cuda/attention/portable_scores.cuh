@@ -358,7 +358,7 @@ class Scores : public Dropout {
   // Of this thread's first accumulator within its tile.
   static __device__ __forceinline__ int tile_column() { return 2 * static_cast<int>(threadIdx.x & 3); }
 
-  const AttentionMask& mask_;
+  const AttentionWindow& mask_;
   int queries_, keys_, offset_;
   float slope_;
   HeadPlane<const uint16_t> bias_;

@@ -10,7 +10,7 @@
 namespace deckle::kernels::cuda::attention {
 
 /// The same mask with windows that arithmetic on row numbers cannot overflow: beyond 2^30 in either direction they say no more.
-inline AttentionMask bounded(AttentionMask mask) {
+inline AttentionWindow bounded(AttentionWindow mask) {
   mask.left = std::clamp(mask.left, -kUnboundedWindow, kUnboundedWindow);
   mask.right = std::clamp(mask.right, -kUnboundedWindow, kUnboundedWindow);
   return mask;
@@ -22,14 +22,14 @@ struct Interval {
 
 /// Keys that query row `row` of a sequence with `queries` x `keys` attends by a bounded mask. Both ends grow with the row, so the
 /// keys of rows [a, b] are [begin of a, end of b).
-__host__ __device__ inline Interval key_interval(const AttentionMask& mask, int row, int queries, int keys) {
+__host__ __device__ inline Interval key_interval(const AttentionWindow& mask, int row, int queries, int keys) {
   const int center = row + (mask.bottom_right ? keys - queries : 0);
   const int begin = center - mask.left, end = center + mask.right + 1;
   return {begin > 0 ? begin : 0, end < keys ? end : keys};
 }
 
 /// Query rows that attend key `key`: the transpose of key_interval, also growing with the key.
-__host__ __device__ inline Interval query_interval(const AttentionMask& mask, int key, int queries, int keys) {
+__host__ __device__ inline Interval query_interval(const AttentionWindow& mask, int key, int queries, int keys) {
   const int center = key - (mask.bottom_right ? keys - queries : 0);
   const int begin = center - mask.right, end = center + mask.left + 1;
   return {begin > 0 ? begin : 0, end < queries ? end : queries};
@@ -40,7 +40,7 @@ struct Band {
   int low, high;
 };
 
-__host__ __device__ inline Band band_of(const AttentionMask& mask, int queries, int keys) {
+__host__ __device__ inline Band band_of(const AttentionWindow& mask, int queries, int keys) {
   const int offset = mask.bottom_right ? keys - queries : 0;
   return {mask.left >= kUnboundedWindow ? -kUnboundedWindow : offset - mask.left,
           mask.right >= kUnboundedWindow ? kUnboundedWindow : offset + mask.right};
@@ -99,7 +99,7 @@ struct Sequences {
 /// What every kernel of a launch knows.
 struct DeviceProblem {
   Sequences queries, keys;
-  AttentionMask mask;
+  AttentionWindow mask;
   int batch, heads, kv_heads;
   float scale;
   float scale_log2;  // |scale| log2 e; for a scale of 0 the smallest number above it, which does not turn -inf into NaN

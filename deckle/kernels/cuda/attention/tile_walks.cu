@@ -31,7 +31,7 @@ __device__ __forceinline__ LiveRows rows_with_tiles(const WalkArguments& a, int 
 // 0: nothing is allowed; 1: everything; 2: a part of it, or the interval mask hides all keys from some row. One warp.
 __device__ __forceinline__ int look(const WalkArguments& a, int sequence, const Sequence& queries, int first_row, int end_row,
                                     int keys, int first_key, int end_key) {
-  const AttentionMask& mask = a.problem.mask;
+  const AttentionWindow& mask = a.problem.mask;
   const int lane = threadIdx.x % 32;
   if (key_interval(mask, first_row, queries.length, keys).begin >= end_key ||
       key_interval(mask, end_row - 1, queries.length, keys).end <= first_key)
