@@ -1,9 +1,10 @@
 // Softmax and log-sum-exp over the rows of each component, column by column.                            values: [rows, inner]
 //
-//   segment_softmax            y = exp(x - max) / sum exp(x - max)
-//   segment_log_softmax        x - max - log sum exp(x - max)
-//   segment_logsumexp          max + log sum exp(x - max)
-//   segment_softmax_backward   y (g - sum g y)
+//   segment_softmax                y = exp(x - max) / sum exp(x - max)
+//   segment_log_softmax            x - max - log sum exp(x - max)
+//   segment_logsumexp              max + log sum exp(x - max)
+//   segment_softmax_backward       y (g - sum g y)
+//   segment_log_softmax_backward   g - exp(y) sum g
 // The arithmetic is that of dense columns (reduce/softmax_columns.h), a tile of them at a time. A component of one column is a
 // row of dense softmax (reduce/softmax.h). Instances: float (float32 and the halves), double.
 // Versions, 128 components of 100 rows in the mean, of 64 columns, us forward and backward (497ff7fa and its parent in turns,
@@ -83,6 +84,30 @@ void forward(bool logarithm, const View& values, const RaggedView& ragged, const
   });
 }
 
+void backward(bool logarithm, const View& gradient, const View& output, const RaggedView& ragged, const View& result) {
+  reduce::softmax_rows().visit(gradient.dtype, [&]<typename T>(TypeTag<T>, const reduce::SoftmaxRows<T>& functions) {
+    const auto of_row = logarithm ? functions.log_softmax_backward : functions.softmax_backward;
+    const ColumnSoftmax<T> of_columns;
+    const bool ordered = ragged.order != nullptr;
+    for_column_tiles<T>(
+        gradient, ragged,
+        [&](int64_t, int64_t begin, int64_t end) {
+          const ContiguousComponent<T> g(gradient, ragged, begin, end), y(output, ragged, begin, end),
+              x(result, ragged, begin, end);
+          of_row(1, end - begin, g.fill(), y.fill(), x.at());
+          x.finish();
+        },
+        [&](int64_t, const ColumnsAt& place, int64_t rows, int64_t n) {
+          if (rows == 0) return;
+          ColumnTile<T> g(gradient, ordered, rows, n), y(output, ordered, rows, n), x_grad(result, ordered, rows, n);
+          g.begin(place, rows, n, true);
+          y.begin(place, rows, n, true);
+          x_grad.begin(place, rows, n, false);
+          of_columns.backward(logarithm, rows, n, g, y, x_grad);
+        });
+  });
+}
+
 }  // namespace
 
 void segment_softmax(const Context&, const View& values, const RaggedView& ragged, const View& result) {
@@ -95,26 +120,12 @@ void segment_log_softmax(const Context&, const View& values, const RaggedView& r
 
 void segment_softmax_backward(const Context&, const View& gradient, const View& output, const RaggedView& ragged,
                               const View& result) {
-  reduce::softmax_rows().visit(gradient.dtype, [&]<typename T>(TypeTag<T>, const reduce::SoftmaxRows<T>& functions) {
-    const ColumnSoftmax<T> of_columns;
-    const bool ordered = ragged.order != nullptr;
-    for_column_tiles<T>(
-        gradient, ragged,
-        [&](int64_t, int64_t begin, int64_t end) {
-          const ContiguousComponent<T> g(gradient, ragged, begin, end), y(output, ragged, begin, end),
-              x(result, ragged, begin, end);
-          functions.softmax_backward(1, end - begin, g.fill(), y.fill(), x.at());
-          x.finish();
-        },
-        [&](int64_t, const ColumnsAt& place, int64_t rows, int64_t n) {
-          if (rows == 0) return;
-          ColumnTile<T> g(gradient, ordered, rows, n), y(output, ordered, rows, n), x_grad(result, ordered, rows, n);
-          g.begin(place, rows, n, true);
-          y.begin(place, rows, n, true);
-          x_grad.begin(place, rows, n, false);
-          of_columns.backward(false, rows, n, g, y, x_grad);
-        });
-  });
+  backward(false, gradient, output, ragged, result);
+}
+
+void segment_log_softmax_backward(const Context&, const View& gradient, const View& output, const RaggedView& ragged,
+                                  const View& result) {
+  backward(true, gradient, output, ragged, result);
 }
 
 void segment_logsumexp(const Context&, const View& values, const RaggedView& ragged, const View& result) {

@@ -1,8 +1,9 @@
 // Softmax and log-sum-exp over the rows of each component, column by column.                            values: [rows, inner]
-//   segment_softmax            y = exp(x - max) / sum exp(x - max)     a component's columns are read twice, mostly from L2
-//   segment_log_softmax        x - max - log sum exp(x - max)
-//   segment_logsumexp          max + log sum exp(x - max)
-//   segment_softmax_backward   y (g - sum g y)
+//   segment_softmax                y = exp(x - max) / sum exp(x - max)     a component's columns are read twice, mostly from L2
+//   segment_log_softmax            x - max - log sum exp(x - max)
+//   segment_logsumexp              max + log sum exp(x - max)
+//   segment_softmax_backward       y (g - sum g y)
+//   segment_log_softmax_backward   g - exp(y) sum g
 // Sums in double; exponentials of what is written in float for float32 and the halves.
 #include "deckle/kernels/cuda/segment/fold.cuh"
 
@@ -37,18 +38,19 @@ __global__ void __launch_bounds__(256) forward(Values x, Values y, DeviceRagged 
   }
 }
 
-template <class Its, typename T>
+template <class Its, typename T, bool kLogarithm>
 __global__ void __launch_bounds__(256) backward(Values g, Values y, Values result, DeviceRagged ragged) {
   __shared__ double shared[256];
   const int64_t component = Its::component(ragged), column = Its::column_of(ragged);
   const int64_t begin = ragged.offsets[component], end = column < g.inner ? ragged.offsets[component + 1] : begin;
   double total = 0;
   for (int64_t row = begin + Its::depth(); row < end; row += Its::kDepth)
-    total += g.get<double>(ragged.row(row), column) * y.get<double>(ragged.row(row), column);
+    total += g.get<double>(ragged.row(row), column) * (kLogarithm ? 1.0 : y.get<double>(ragged.row(row), column));
   const T sum = static_cast<T>(segment::merged<Its>(reduce::Sum<double>{}, total, shared));
   for (int64_t row = begin + Its::depth(); row < end; row += Its::kDepth) {
     const int64_t at = ragged.row(row);
-    result.put<T>(y.get<T>(at, column) * (g.get<T>(at, column) - sum), at, column);
+    const T gradient = g.get<T>(at, column), output = y.get<T>(at, column);
+    result.put<T>(kLogarithm ? gradient - ::exp(output) * sum : output * (gradient - sum), at, column);
   }
 }
 
@@ -74,6 +76,15 @@ void run_forward(const Context& context, const View& values, const RaggedView& r
   });
 }
 
+template <bool kLogarithm>
+void run_backward(const Context& context, const View& gradient, const View& output, const RaggedView& ragged,
+                  const View& result) {
+  run(context, output, ragged, [&](auto zero, auto block, dim3 grid, const DeviceRagged& on_device) {
+    backward<decltype(block), decltype(zero), kLogarithm><<<grid, 256, 0, deckle::cuda::stream_handle(context.device)>>>(
+        Values(gradient), Values(output), Values(result), on_device);
+  });
+}
+
 }  // namespace
 
 void segment_softmax(const Context& context, const View& values, const RaggedView& ragged, const View& result) {
@@ -84,10 +95,11 @@ void segment_log_softmax(const Context& context, const View& values, const Ragge
 }
 void segment_softmax_backward(const Context& context, const View& gradient, const View& output, const RaggedView& ragged,
                               const View& result) {
-  run(context, output, ragged, [&](auto zero, auto block, dim3 grid, const DeviceRagged& on_device) {
-    backward<decltype(block), decltype(zero)><<<grid, 256, 0, deckle::cuda::stream_handle(context.device)>>>(
-        Values(gradient), Values(output), Values(result), on_device);
-  });
+  run_backward<false>(context, gradient, output, ragged, result);
+}
+void segment_log_softmax_backward(const Context& context, const View& gradient, const View& output, const RaggedView& ragged,
+                                  const View& result) {
+  run_backward<true>(context, gradient, output, ragged, result);
 }
 void segment_logsumexp(const Context& context, const View& values, const RaggedView& ragged, const View& result) {
   if (result.numel() == 0) return;

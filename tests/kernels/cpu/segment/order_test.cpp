@@ -22,6 +22,8 @@ void segment_softmax(const Context&, const View& values, const RaggedView& ragge
 void segment_softmax_backward(const Context&, const View& gradient, const View& output, const RaggedView& ragged,
                               const View& result);
 void segment_log_softmax(const Context&, const View& values, const RaggedView& ragged, const View& result);
+void segment_log_softmax_backward(const Context&, const View& gradient, const View& output, const RaggedView& ragged,
+                                  const View& result);
 void segment_logsumexp(const Context&, const View& values, const RaggedView& ragged, const View& result);
 void segment_sort(const Context&, const View& self, const RaggedView& ragged, bool descending, const View& values,
                   const View& rows);
@@ -60,6 +62,8 @@ const std::vector<Case>& cases() {
        [](const View& x, const RaggedView& r, const View& y, const View&) { cpu::segment_softmax_backward({}, x, x, r, y); }},
       {"log_softmax", false,
        [](const View& x, const RaggedView& r, const View& y, const View&) { cpu::segment_log_softmax({}, x, r, y); }},
+      {"log_softmax_backward", false,
+       [](const View& x, const RaggedView& r, const View& y, const View&) { cpu::segment_log_softmax_backward({}, x, x, r, y); }},
       {"cumsum", false,
        [](const View& x, const RaggedView& r, const View& y, const View&) { cpu::segment_cumsum({}, x, r, true, y); }},
       {"sort", false,

@@ -28,6 +28,9 @@ void segment_norm(const Context&, const View& values, const RaggedView& ragged, 
 void segment_softmax(const Context&, const View& values, const RaggedView& ragged, const View& result);
 void segment_softmax_backward(const Context&, const View& gradient, const View& output, const RaggedView& ragged,
                               const View& result);
+void segment_log_softmax(const Context&, const View& values, const RaggedView& ragged, const View& result);
+void segment_log_softmax_backward(const Context&, const View& gradient, const View& output, const RaggedView& ragged,
+                                  const View& result);
 void segment_logsumexp(const Context&, const View& values, const RaggedView& ragged, const View& result);
 }  // namespace deckle::kernels::cpu
 
@@ -292,6 +295,28 @@ TEST(Segment, SoftmaxItsGradientAndLogSumExp) {
     kernels::cpu::segment_logsumexp({}, x.view, batch.view(), lse.view);
     expect_close(lse.view, by_column(batch, inner, values(x.view), [](const auto& c) { return std::vector{log_sum_exp(c)}; }),
                  tolerance(dtype));
+  });
+}
+
+TEST(Segment, LogSoftmaxAndItsGradient) {
+  for_cases([](const Components& batch, int64_t inner, DType dtype) {
+    const Buffer x = random_normal({batch.offsets.back(), inner}, dtype), g = random_normal({batch.offsets.back(), inner}, dtype);
+    const Buffer y = poisoned({batch.offsets.back(), inner}, dtype), gradient = poisoned({batch.offsets.back(), inner}, dtype);
+    kernels::cpu::segment_log_softmax({}, x.view, batch.view(), y.view);
+    const auto log_softmax = [](std::vector<double> c) {
+      const double lse = log_sum_exp(c);
+      for (double& value : c) value -= lse;
+      return c;
+    };
+    expect_close(y.view, by_column(batch, inner, values(x.view), log_softmax), tolerance(dtype));
+
+    kernels::cpu::segment_log_softmax_backward({}, g.view, y.view, batch.view(), gradient.view);
+    const std::vector<double> ys = values(y.view), gs = values(g.view);
+    const std::vector<double> totals =
+        by_column(batch, inner, gs, [](const auto& c) { return std::vector<double>(c.size(), total(c)); });
+    std::vector<double> want;
+    for (size_t i = 0; i < ys.size(); ++i) want.push_back(gs[i] - std::exp(ys[i]) * totals[i]);
+    expect_close(gradient.view, want, tolerance(dtype));
   });
 }
 
