@@ -4,7 +4,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <variant>
 
 #include "deckle/attention/candidates.h"
@@ -65,6 +68,8 @@ struct Owner {
   Ragged bias;
   std::vector<uint8_t> decoded;
   Plan kept;  // whose mask and lengths these are, where the caller gave a plan
+  /// What the kernels were chosen for, on which device; none where DECKLE_FORCE asked for one.
+  std::optional<std::pair<AttentionRequest, std::string>> chosen_for;
 
   Owner() = default;
   ~Owner() { cuda::drop_mirrors(this); }
@@ -169,6 +174,33 @@ void plan_bias(const AttentionOptions& options, AttentionProblem& problem, Owner
   }
 }
 
+/// All that kernels are chosen by: a request without the place of dropout's numbers.
+AttentionRequest choice(AttentionRequest request) {
+  request.problem.dropout = {.threshold = request.problem.dropout.threshold};
+  return request;
+}
+
+/// Chooses the kernels of every pass, or takes those of the kept plan where it chose for the same.
+void plan_kernels(const AttentionRequest& request, const std::string& device, AttentionPlan& plan, Owner& owner) {
+  const bool forced = attention_kernel_is_forced();
+  if (!forced) owner.chosen_for.emplace(choice(request), device);
+  if (owner.kept != nullptr && !forced && owner_of(*owner.kept).chosen_for == owner.chosen_for) {
+    plan.problem.decoded = owner.kept->problem.decoded;
+    plan.kernels = owner.kept->kernels;
+    return;
+  }
+  if (device == "cpu" && !forced) {
+    owner.decoded = kernels::cpu::decoded_sequences(request);
+    const bool any = std::find(owner.decoded.begin(), owner.decoded.end(), 1) != owner.decoded.end();
+    if (any) plan.problem.decoded = owner.decoded.data();
+  }
+  AttentionRequest of_pass = request;
+  for (int pass = 0; pass < kAttentionPasses; ++pass) {
+    of_pass.pass = static_cast<AttentionPass>(pass);
+    plan.kernels[static_cast<size_t>(pass)] = choose_attention_kernel(of_pass, device);
+  }
+}
+
 }  // namespace
 
 bool bias_is_in_pieces(const Tensor& bias) {
@@ -252,22 +284,13 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
     problem.dropout.offset = stream.offset;
     problem.dropout.standing = stream.standing;
   }
-  AttentionRequest request = attention_request(*plan, options, q.device());
-  if (device_name(q.device()) == "cpu" && !attention_kernel_is_forced()) {
-    owner->decoded = kernels::cpu::decoded_sequences(request);
-    const bool any = std::find(owner->decoded.begin(), owner->decoded.end(), 1) != owner->decoded.end();
-    if (any) problem.decoded = owner->decoded.data();
-  }
+  plan_kernels(attention_request(*plan, options, q.device()), device_name(q.device()), *plan, *owner);
   if (q.device().is_cuda()) {
     for (const Ragged* rows : {&owner->q, &owner->k, &owner->k_rows, &owner->bias}) {
       if (rows->defined() && !nested::on_device_alone(*rows)) (*rows)->row_map().keep_mirrors();
     }
   }
   plan->owner = std::move(owner);
-  for (int pass = 0; pass < kAttentionPasses; ++pass) {
-    request.pass = static_cast<AttentionPass>(pass);
-    plan->kernels[static_cast<size_t>(pass)] = choose_attention_kernel(request, device_name(q.device()));
-  }
   return plan;
 }
 

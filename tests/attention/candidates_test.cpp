@@ -127,6 +127,23 @@ TEST(AttentionPlan, PartitionsTheSequencesOnce) {
   expect_close(attention(q, k, k, {.mask = masks::causal()}).values(), both.values(), 1e-12, 1e-10);
 }
 
+TEST(AttentionPlan, IsTheChoiceOfCallsThatHaveItsFeatures) {
+  const NestedTensor q = NestedTensor::from_list({random_tensor({1, 2, 8}), random_tensor({30, 2, 8})}),
+                     k = NestedTensor::from_list({random_tensor({40, 2, 8}), random_tensor({30, 2, 8})});
+  const Plan plan = attention_plan(q, k, k, {.mask = masks::causal()});
+  ASSERT_NE(plan->problem.decoded, nullptr);
+  const auto of = [&](AttentionOptions options) {
+    options.plan = plan;
+    return attention_plan(q, k, k, options);
+  };
+  EXPECT_EQ(of({})->problem.decoded, plan->problem.decoded) << "of the kept plan, not made again";
+  EXPECT_EQ(attention_plan(q, k, k, {.plan = of({})})->problem.decoded, plan->problem.decoded);
+  EXPECT_EQ(of({.soft_cap = 2})->problem.decoded, nullptr) << "decoding knows no soft cap";
+  const Forced force("attention:reference");
+  EXPECT_EQ(of({})->problem.decoded, nullptr);
+  EXPECT_EQ(of({})->kernels[0], AttentionKernel::reference);
+}
+
 TEST(AttentionCandidates, ExplainingDrawsNoNumbers) {
   const Tensor x = random_tensor({1, 4, 1, 4});
   Generator used(3), fresh(3);

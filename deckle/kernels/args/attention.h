@@ -29,6 +29,8 @@ struct AttentionPlane {
   int64_t head_stride = 0;
   int64_t row_stride = 0;
   int64_t column_stride = 0;
+
+  bool operator==(const AttentionPlane&) const = default;
 };
 
 /// Everything that attention is differentiated by. One type serves the values, their tangents and their gradients:
@@ -54,6 +56,8 @@ struct AttentionResults {
 struct AttentionRanges {
   const int32_t* bounds = nullptr;  // [Tq, count, 2]: begin, end in keys of the sequence; ascending, disjoint; empty = (0, 0)
   int count = 0;
+
+  bool operator==(const AttentionRanges&) const = default;
 };
 
 /// Dropout on the probabilities by a frozen, position-keyed Philox contract (docs/attention.md): a pure function of seed,
@@ -76,6 +80,8 @@ struct AttentionDropout {
                                             static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
     return {words[0], words[1]};
   }
+
+  bool operator==(const AttentionDropout&) const = default;
 };
 
 /// One attention call without its data: shared by forward, backward and every derivative, so that they cannot disagree.
@@ -119,6 +125,8 @@ struct AttentionProblem {
   int64_t rows(int64_t b) const { return q_lengths ? q_lengths[b] : q_offsets ? q_offsets[b + 1] - q_offsets[b] : most_rows; }
   int64_t keys(int64_t b) const { return k_lengths ? k_lengths[b] : k_offsets ? k_offsets[b + 1] - k_offsets[b] : most_keys; }
   int64_t diagonal(int64_t b) const { return alignment == AttentionAlignment::top_left ? 0 : keys(b) - rows(b); }
+
+  bool operator==(const AttentionProblem&) const = default;
 };
 
 }  // namespace deckle

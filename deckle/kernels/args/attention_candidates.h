@@ -26,6 +26,8 @@ struct AttentionRequest {
   bool bias_of_rows = true;    // it is not broadcast over rows
   /// The device's compute capability and a block's shared memory there; 0: not known, and nothing is refused for it.
   int capability_major = 0, capability_minor = 0, block_bytes = 0;
+
+  bool operator==(const AttentionRequest&) const = default;
 };
 
 /// A family of kernels and what it refuses.
