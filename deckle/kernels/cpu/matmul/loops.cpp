@@ -1,7 +1,8 @@
 // The loops of products that no engine is called for: rows that lie along k are multiplied with a vector in lanes (dots); rows
 // that lie along the results are added up, each times its factor, with the sums in registers: for four rows of the result two
 // vectors at a time (sums), for one eight (sum_row).
-// Instances: float, double; sums: and int64_t, modulo 2^64; dots and sum_row: and rows of bfloat16, widened to float on the way.
+// Instances: float, double, int64_t and int32_t, these modulo 2^64 and 2^32; dots and sum_row: and rows of halves, widened to
+// float on the way, and of uint8_t, widened to int32_t.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/matmul/loops.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -9,7 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include <bit>
+#include <algorithm>
 
 #include "deckle/kernels/cpu/matmul/loops.h"
 #include "deckle/kernels/cpu/simd/rows.h"
@@ -27,21 +28,19 @@ HWY_INLINE V multiply_add(V a, V b, V c) {
     return hn::Add(hn::Mul(a, b), c);
 }
 
-template <class Part, typename T>
-HWY_INLINE auto load(Part part, const T* from) {
+template <class Part, typename X>
+HWY_INLINE auto load(Part part, const X* from) {
   return part.load(from);
 }
-/// bfloat16, by its bits.
+/// uint8, as int32.
 template <class D>
-HWY_INLINE hn::Vec<D> load(FullPart<D> part, const uint16_t* from) {
-  const hn::Rebind<uint16_t, D> half;
-  return hn::BitCast(part.d, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<D>(), hn::LoadU(half, from))));
+HWY_INLINE hn::Vec<D> load(FullPart<D> part, const uint8_t* from) {
+  return hn::PromoteTo(part.d, hn::LoadU(hn::Rebind<uint8_t, D>(), from));
 }
 template <class D>
-HWY_INLINE hn::Vec<D> load(TailPart<D> part, const uint16_t* from) {
-  HWY_ALIGN float lanes[hn::MaxLanes(part.d)];
-  for (size_t i = 0; i < hn::Lanes(part.d); ++i)
-    lanes[i] = std::bit_cast<float>(i < part.count ? static_cast<uint32_t>(from[i]) << 16 : 0U);
+HWY_INLINE hn::Vec<D> load(TailPart<D> part, const uint8_t* from) {
+  HWY_ALIGN int32_t lanes[hn::MaxLanes(D())] = {};
+  std::copy_n(from, part.count, lanes);
   return hn::Load(part.d, lanes);
 }
 
@@ -52,12 +51,13 @@ HWY_INLINE T dot(D d, int64_t k, const X* x, const T* y) {
   auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
   int64_t i = 0;
   for (; i + 4 * lanes <= k; i += 4 * lanes) {
-    sum0 = hn::MulAdd(load(whole, x + i), hn::LoadU(d, y + i), sum0);
-    sum1 = hn::MulAdd(load(whole, x + i + lanes), hn::LoadU(d, y + i + lanes), sum1);
-    sum2 = hn::MulAdd(load(whole, x + i + 2 * lanes), hn::LoadU(d, y + i + 2 * lanes), sum2);
-    sum3 = hn::MulAdd(load(whole, x + i + 3 * lanes), hn::LoadU(d, y + i + 3 * lanes), sum3);
+    sum0 = multiply_add(load(whole, x + i), hn::LoadU(d, y + i), sum0);
+    sum1 = multiply_add(load(whole, x + i + lanes), hn::LoadU(d, y + i + lanes), sum1);
+    sum2 = multiply_add(load(whole, x + i + 2 * lanes), hn::LoadU(d, y + i + 2 * lanes), sum2);
+    sum3 = multiply_add(load(whole, x + i + 3 * lanes), hn::LoadU(d, y + i + 3 * lanes), sum3);
   }
-  map_run(d, k - i, [&](auto part, int64_t j) HWY_ATTR { sum0 = hn::MulAdd(load(part, x + i + j), part.load(y + i + j), sum0); });
+  map_run(d, k - i,
+          [&](auto part, int64_t j) HWY_ATTR { sum0 = multiply_add(load(part, x + i + j), part.load(y + i + j), sum0); });
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3))));
 }
 
@@ -73,21 +73,21 @@ void dots(int64_t rows, int64_t k, const X* x, int64_t stride, const T* y, T* c,
     int64_t i = 0;
     for (; i + 2 * lanes <= k; i += 2 * lanes) {
       const auto y0 = hn::LoadU(d, y + i), y1 = hn::LoadU(d, y + i + lanes);
-      sum0 = hn::MulAdd(load(whole, x0 + i), y0, sum0);
-      sum1 = hn::MulAdd(load(whole, x1 + i), y0, sum1);
-      sum2 = hn::MulAdd(load(whole, x2 + i), y0, sum2);
-      sum3 = hn::MulAdd(load(whole, x3 + i), y0, sum3);
-      next0 = hn::MulAdd(load(whole, x0 + i + lanes), y1, next0);
-      next1 = hn::MulAdd(load(whole, x1 + i + lanes), y1, next1);
-      next2 = hn::MulAdd(load(whole, x2 + i + lanes), y1, next2);
-      next3 = hn::MulAdd(load(whole, x3 + i + lanes), y1, next3);
+      sum0 = multiply_add(load(whole, x0 + i), y0, sum0);
+      sum1 = multiply_add(load(whole, x1 + i), y0, sum1);
+      sum2 = multiply_add(load(whole, x2 + i), y0, sum2);
+      sum3 = multiply_add(load(whole, x3 + i), y0, sum3);
+      next0 = multiply_add(load(whole, x0 + i + lanes), y1, next0);
+      next1 = multiply_add(load(whole, x1 + i + lanes), y1, next1);
+      next2 = multiply_add(load(whole, x2 + i + lanes), y1, next2);
+      next3 = multiply_add(load(whole, x3 + i + lanes), y1, next3);
     }
     map_run(d, k - i, [&](auto part, int64_t j) HWY_ATTR {
       const auto y0 = part.load(y + i + j);
-      sum0 = hn::MulAdd(load(part, x0 + i + j), y0, sum0);
-      sum1 = hn::MulAdd(load(part, x1 + i + j), y0, sum1);
-      sum2 = hn::MulAdd(load(part, x2 + i + j), y0, sum2);
-      sum3 = hn::MulAdd(load(part, x3 + i + j), y0, sum3);
+      sum0 = multiply_add(load(part, x0 + i + j), y0, sum0);
+      sum1 = multiply_add(load(part, x1 + i + j), y0, sum1);
+      sum2 = multiply_add(load(part, x2 + i + j), y0, sum2);
+      sum3 = multiply_add(load(part, x3 + i + j), y0, sum3);
     });
     c[r * c_stride] = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, next0)));
     c[(r + 1) * c_stride] = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum1, next1)));
@@ -194,12 +194,16 @@ void sums(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_
 
 }  // namespace
 
-matmul::LoopTable loop_table() {
-  return {{{&dots<float, float>, &sums<float>, &sum_row<float, float>},
-           {&dots<double, double>, &sums<double>, &sum_row<double, double>}},
-          &sums<int64_t>,
-          &dots<uint16_t, float>,
-          &sum_row<uint16_t, float>};
+const matmul::LoopTable& loop_table() {
+  static constexpr matmul::LoopTable table = {{{&dots<float, float>, &sum_row<float, float>},
+                                               {&dots<double, double>, &sum_row<double, double>},
+                                               {&dots<bfloat16, float>, &sum_row<bfloat16, float>},
+                                               {&dots<float16, float>, &sum_row<float16, float>},
+                                               {&dots<int64_t, int64_t>, &sum_row<int64_t, int64_t>},
+                                               {&dots<int32_t, int32_t>, &sum_row<int32_t, int32_t>},
+                                               {&dots<uint8_t, int32_t>, &sum_row<uint8_t, int32_t>}},
+                                              {&sums<float>, &sums<double>, &sums<int64_t>, &sums<int32_t>}};
+  return table;
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
@@ -210,7 +214,7 @@ namespace deckle::kernels::cpu {
 
 HWY_EXPORT(loop_table);
 
-matmul::LoopTable matmul::product_loops() { return DECKLE_SIMD(loop_table)(); }
+const matmul::LoopTable& matmul::product_loops() { return DECKLE_SIMD(loop_table)(); }
 
 }  // namespace deckle::kernels::cpu
 #endif

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <tuple>
 
-#include "deckle/kernels/cpu/simd/table.h"
+#include "deckle/base/half.h"
 
 namespace deckle::kernels::cpu::matmul {
 
-/// c[i, j] = the sum over p < k of a[i a_row + p a_col] b[p b_row + j], for j < n.
+/// c[i, j] = the sum over p < k of a[i a_row + p a_col] b[p b_row + j], for j < n. Integers wrap around, here and below.
 template <typename T>
 using Sums = void(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_row, int64_t a_col, const T* b, int64_t b_row, T* c,
                   int64_t c_row);
@@ -19,21 +20,30 @@ using Dots = void(int64_t rows, int64_t k, const X* x, int64_t stride, const T* 
 template <typename X, typename T>
 using SumRow = void(int64_t n, int64_t k, const T* a, int64_t a_col, const X* b, int64_t b_row, T* c);
 
-template <typename T>
-struct Loops {
-  Dots<T, T>* dots;
-  Sums<T>* sums;
-  SumRow<T, T>* sum_row;
+/// Of a matrix times a vector: rows of elements stored as X, multiplied in T.
+template <typename X, typename T>
+struct VectorLoops {
+  Dots<X, T>* dots;
+  SumRow<X, T>* sum_row;
 };
+
 struct LoopTable {
-  RealTable<Loops> real;
-  Sums<int64_t>* integers;
-  // Of bfloat16, by its bits.
-  Dots<uint16_t, float>* half_dots;
-  SumRow<uint16_t, float>* half_sum_row;
+  std::tuple<VectorLoops<float, float>, VectorLoops<double, double>, VectorLoops<bfloat16, float>, VectorLoops<float16, float>,
+             VectorLoops<int64_t, int64_t>, VectorLoops<int32_t, int32_t>, VectorLoops<uint8_t, int32_t>>
+      vectors;
+  std::tuple<Sums<float>*, Sums<double>*, Sums<int64_t>*, Sums<int32_t>*> matrices;
+
+  template <typename X, typename T>
+  const VectorLoops<X, T>& vector_loops() const {
+    return std::get<VectorLoops<X, T>>(vectors);
+  }
+  template <typename T>
+  Sums<T>* sums() const {
+    return std::get<Sums<T>*>(matrices);
+  }
 };
 
 /// For the strongest allowed instruction set.
-LoopTable product_loops();
+const LoopTable& product_loops();
 
 }  // namespace deckle::kernels::cpu::matmul

@@ -22,17 +22,35 @@
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
 
-/// A vector from memory; of bfloat16 widened.
+template <typename T>
+concept Half = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+
+/// Halves of type H, by their bits, as floats.
+template <Half H, class D>
+HWY_INLINE hn::Vec<D> widened(D d, hn::Vec<hn::Rebind<uint16_t, D>> bits) {
+  if constexpr (std::is_same_v<H, bfloat16>) {
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<D>(), bits)));
+  } else {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), bits));
+#else  // Highway's emulation does not round as IEEE does
+    HWY_ALIGN uint16_t halves[hn::MaxLanes(D())];
+    HWY_ALIGN float lanes[hn::MaxLanes(D())];
+    hn::Store(bits, hn::Rebind<uint16_t, D>(), halves);
+    for (size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = ::deckle::detail::float16_bits_to_float(halves[i]);
+    return hn::Load(d, lanes);
+#endif
+  }
+}
+
+/// A vector from memory; of halves widened.
 template <class D>
 HWY_INLINE hn::Vec<D> load_vector(D d, const hn::TFromD<D>* from) {
   return hn::LoadU(d, from);
 }
-template <class D>
-HWY_INLINE hn::Vec<D> load_vector(D d, const bfloat16* from) {
-  const hn::RebindToUnsigned<D> words;
-  const hn::Rebind<uint16_t, D> halves;
-  const auto bits = hn::LoadU(halves, reinterpret_cast<const uint16_t*>(from));
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(words, bits)));
+template <class D, Half H>
+HWY_INLINE hn::Vec<D> load_vector(D d, const H* from) {
+  return widened<H>(d, hn::LoadU(hn::Rebind<uint16_t, D>(), reinterpret_cast<const uint16_t*>(from)));
 }
 
 /// A vector's worth of a run: all lanes, or the first `count`. Functions over runs take it by template, so that the
@@ -54,14 +72,13 @@ struct TailPart {
   size_t count;
   using T = hn::TFromD<D>;
   HWY_INLINE hn::Vec<D> load(const T* from) const { return hn::MaskedLoad(hn::FirstN(d, count), d, from); }
-  HWY_INLINE hn::Vec<D> load(const bfloat16* from) const {
+  template <Half H>
+  HWY_INLINE hn::Vec<D> load(const H* from) const {
 #if HWY_TARGET <= HWY_AVX3
-    const hn::RebindToUnsigned<D> words;
     const hn::Rebind<uint16_t, D> halves;
-    const auto bits = hn::MaskedLoad(hn::FirstN(halves, count), halves, reinterpret_cast<const uint16_t*>(from));
-    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(words, bits)));
+    return widened<H>(d, hn::MaskedLoad(hn::FirstN(halves, count), halves, reinterpret_cast<const uint16_t*>(from)));
 #else  // masked loads of 16 bits read beyond the end
-    bfloat16 some[hn::MaxLanes(D())] = {};
+    H some[hn::MaxLanes(D())] = {};
     std::copy_n(from, count, some);
     return load_vector(d, some);
 #endif
@@ -73,13 +90,13 @@ struct TailPart {
   }
 };
 
-/// Elements of float or double, in double.
+/// Elements of float, double or halves, in double.
 template <typename T>
 HWY_INLINE hn::Vec<hn::ScalableTag<double>> load_wide(hn::ScalableTag<double> d, const T* x) {
   if constexpr (std::is_same_v<T, double>)
     return hn::LoadU(d, x);
   else
-    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, hn::ScalableTag<double>>(), x));
+    return hn::PromoteTo(d, load_vector(hn::Rebind<float, hn::ScalableTag<double>>(), x));
 }
 
 /// body(part, i) for i = 0, lanes, 2 lanes, ...: a pointwise loop over n elements.

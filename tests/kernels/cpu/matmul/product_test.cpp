@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <atomic>
 #include <thread>
+#include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "deckle/base/cpu_cap.h"
@@ -111,11 +113,13 @@ TEST_P(EveryDType, MmEqualsTheNaiveProductInEveryLayout) {
   }
 }
 
-// What direct.cpp takes: a vector on one side, with k in one chunk and in several, and few multiplications in all.
+// What direct.cpp and thin.cpp take: a vector on one side, with k in one chunk and in several, few multiplications in all, a
+// short k, and few rows or columns.
 TEST_P(EveryDType, VectorsAndSmallMatricesInEveryLayout) {
   for (const Shape& shape : {Shape{1, 900, 70}, Shape{900, 1, 70}, Shape{1, 33, 5003}, Shape{77, 1, 2050}, Shape{1, 1, 4100},
                              Shape{1100, 1, 300}, Shape{1, 1100, 300}, Shape{120, 1, 130}, Shape{8, 8, 8}, Shape{3, 130, 17},
-                             Shape{31, 5, 64}, Shape{700, 90, 1}, Shape{130, 257, 3}}) {
+                             Shape{31, 5, 64}, Shape{700, 90, 1}, Shape{130, 257, 3}, Shape{9, 1100, 2}, Shape{70, 16, 300},
+                             Shape{16, 70, 300}, Shape{200, 9, 1100}, Shape{11, 500, 257}, Shape{4, 65, 600}}) {
     for (int left = 0; left < 4; ++left) {
       for (int right = 0; right < 4; ++right) {
         const Buffer a = operand(shape.m, shape.k, GetParam(), left), b = operand(shape.k, shape.n, GetParam(), right);
@@ -134,51 +138,69 @@ TEST_P(EveryDType, VectorsAndSmallMatricesInEveryLayout) {
 }
 
 TEST_P(EveryDType, SmallLinearAddsTheBias) {
-  for (const int64_t rows : {1, 2, 9}) {
-    const Buffer x = random_normal({rows, 64}, GetParam()), w = random_normal({30, 64}, GetParam());
-    Buffer bias = random_normal({30, 3}, GetParam());
+  for (const auto& [rows, cols, k] : {std::tuple(1, 30, 64), std::tuple(2, 30, 64), std::tuple(9, 30, 64), std::tuple(9, 70, 300),
+                                      std::tuple(80, 12, 64), std::tuple(1, 90, 2100), std::tuple(40, 30, 3)}) {
+    const Buffer x = random_normal({rows, k}, GetParam()), w = random_normal({cols, k}, GetParam());
+    Buffer bias = random_normal({cols, 3}, GetParam());
     bias.view.ndim = 1;  // stride 3
     View weight = w.view;
     std::swap(weight.sizes[0], weight.sizes[1]);
     std::swap(weight.strides[0], weight.strides[1]);
     std::vector<double> want = naive(x.view, weight);
     const std::vector<double> added = values(bias.view);
-    for (size_t i = 0; i < want.size(); ++i) want[i] += added[i % 30];
-    const Buffer result = poisoned({rows, 30}, GetParam());
+    for (size_t i = 0; i < want.size(); ++i) want[i] += added[i % static_cast<size_t>(cols)];
+    const Buffer result = poisoned({rows, cols}, GetParam());
     kernels::cpu::linear({}, x.view, w.view, bias.view, result.view);
-    expect_close(result.view, want, tolerance(GetParam(), 64));
+    SCOPED_TRACE(fmt::format("rows {} cols {} k {}", rows, cols, k));
+    expect_close(result.view, want, tolerance(GetParam(), k));
   }
 }
 
+template <typename X>
+void expect_exact_products(const Shape& shape, int left, int right) {
+  using Word = std::make_unsigned_t<X>;
+  const Buffer a = operand(shape.m, shape.k, dtype_of<X>, left), b = operand(shape.k, shape.n, dtype_of<X>, right);
+  for (const View& view : {a.view, b.view}) {  // every element of the memory, those of one row once
+    for (int64_t i = 0; i < view.sizes[0]; ++i) {
+      for (int64_t j = 0; j < view.sizes[1]; ++j)
+        view.ptr<X>()[i * view.strides[0] + j * view.strides[1]] = static_cast<X>(testing::engine()());
+    }
+  }
+  testing::expect_same_for_thread_counts([&] {
+    Buffer c = poisoned({shape.m, shape.n}, dtype_of<X>);
+    kernels::cpu::mm({}, a.view, b.view, c.view);
+    return testing::bytes(c);
+  });
+  const Buffer c = poisoned({shape.m, shape.n}, dtype_of<X>);
+  kernels::cpu::mm({}, a.view, b.view, c.view);
+  std::vector<uint64_t> row(static_cast<size_t>(shape.n));
+  for (int64_t i = 0; i < shape.m; ++i) {
+    std::fill(row.begin(), row.end(), uint64_t{0});
+    for (int64_t p = 0; p < shape.k; ++p) {
+      const auto factor = static_cast<uint64_t>(a.view.ptr<X>()[i * a.view.strides[0] + p * a.view.strides[1]]);
+      const X* const from = b.view.ptr<X>() + p * b.view.strides[0];
+      for (int64_t j = 0; j < shape.n; ++j)
+        row[static_cast<size_t>(j)] += factor * static_cast<uint64_t>(from[j * b.view.strides[1]]);
+    }
+    for (int64_t j = 0; j < shape.n; ++j)
+      ASSERT_EQ(static_cast<Word>(c.view.ptr<X>()[i * shape.n + j]), static_cast<Word>(row[static_cast<size_t>(j)]))
+          << i << " " << j;
+  }
+}
+
+// Vectors, factors on the right that are read where they are, packed at once or panel by panel, and k in one piece and in
+// several.
 TEST(Mm, IntegersWrapAroundInEveryLayout) {
-  for (const Shape& shape : {Shape{1, 1, 1}, Shape{65, 130, 70}, Shape{5, 3, 0}, Shape{200, 7, 129}, Shape{2050, 1, 70},
-                             Shape{1, 2050, 33}, Shape{3, 1, 0}, Shape{1, 17, 500}}) {
-    for (int left = 0; left < 4; ++left) {
-      for (int right = 0; right < 4; ++right) {
-        const Buffer a = operand(shape.m, shape.k, DType::int64, left), b = operand(shape.k, shape.n, DType::int64, right);
-        for (const View& view : {a.view, b.view}) {  // every element of the memory, those of one row once
-          for (int64_t i = 0; i < view.sizes[0]; ++i) {
-            for (int64_t j = 0; j < view.sizes[1]; ++j)
-              view.ptr<int64_t>()[i * view.strides[0] + j * view.strides[1]] = static_cast<int64_t>(testing::engine()());
-          }
-        }
-        testing::expect_same_for_thread_counts([&] {
-          Buffer c = poisoned({shape.m, shape.n}, DType::int64);
-          kernels::cpu::mm({}, a.view, b.view, c.view);
-          return testing::bytes(c);
-        });
-        const Buffer c = poisoned({shape.m, shape.n}, DType::int64);
-        kernels::cpu::mm({}, a.view, b.view, c.view);
-        for (int64_t i = 0; i < shape.m; ++i) {
-          for (int64_t j = 0; j < shape.n; ++j) {
-            uint64_t want = 0;
-            for (int64_t p = 0; p < shape.k; ++p)
-              want += static_cast<uint64_t>(a.view.ptr<int64_t>()[i * a.view.strides[0] + p * a.view.strides[1]]) *
-                      static_cast<uint64_t>(b.view.ptr<int64_t>()[p * b.view.strides[0] + j * b.view.strides[1]]);
-            ASSERT_EQ(static_cast<uint64_t>(c.view.ptr<int64_t>()[i * shape.n + j]), want) << i << " " << j;
-          }
-        }
-      }
+  for (const Shape& shape :
+       {Shape{1, 1, 1}, Shape{65, 130, 70}, Shape{5, 3, 0}, Shape{200, 7, 129}, Shape{2050, 1, 70}, Shape{1, 2050, 33},
+        Shape{3, 1, 0}, Shape{1, 17, 500}, Shape{0, 4, 3}, Shape{4, 0, 3}, Shape{23, 9, 2100}, Shape{70, 300, 611},
+        Shape{530, 131, 513}, Shape{1, 1100, 300}, Shape{40, 1, 2500}}) {
+    for (int layouts = 0; layouts < 16; ++layouts) {
+      SCOPED_TRACE(fmt::format("m {} n {} k {} layouts {}", shape.m, shape.n, shape.k, layouts));
+      expect_exact_products<int64_t>(shape, layouts / 4, layouts % 4);
+      expect_exact_products<int32_t>(shape, layouts / 4, layouts % 4);
+      expect_exact_products<uint8_t>(shape, layouts / 4, layouts % 4);
+      if (HasFatalFailure()) return;
     }
   }
 }
