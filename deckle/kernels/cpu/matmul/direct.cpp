@@ -5,6 +5,7 @@
 //   a vector  m = 1 or n = 1: bounded by reading the matrix, 4 bytes for 2 FLOPs (vector_product.h); an engine packs it first,
 //   and
 //             so reads it twice; halves are widened on the way
+//   flat      k <= kFlat, of halves: bounded by writing c
 
 #include "deckle/kernels/cpu/matmul/direct.h"
 
@@ -16,6 +17,8 @@
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/matmul/loops.h"
 #include "deckle/kernels/cpu/matmul/vector_product.h"
+#include "deckle/kernels/cpu/simd/convert.h"
+#include "deckle/kernels/cpu/simd/halves.h"
 
 namespace deckle::kernels::cpu::matmul {
 namespace {
@@ -116,15 +119,65 @@ bool multiply_typed(const Product& product) {
   return false;
 }
 
+/// Few products of halves an element of c: sums of floats, some rows of them at a time, which are then rounded.
+template <typename H>
+void multiply_flat(const Product& product) {
+  constexpr int64_t kRows = 32, kColumns = 1024, kTileRows = 4;
+  const int64_t m = product.a.rows, n = product.b.cols, k = product.a.cols;
+  const Factors<H> a(product.a), b(product.b);
+  const int64_t row_blocks = (m + kRows - 1) / kRows, blocks = row_blocks * ((n + kColumns - 1) / kColumns);
+  const int64_t multiplications = std::min(m, kRows) * std::min(n, kColumns) * k;
+  parallel_for(blocks, std::max<int64_t>(1, kRange / 4 / multiplications), [&](int64_t begin, int64_t end) {
+    Scratch scratch;
+    float* const right = scratch.take<float>((k + 1) * kColumns);
+    float* const bias = right + k * kColumns;
+    float tile[kTileRows * kColumns], left[kTileRows * kFlat];
+    for (int64_t block = begin; block < end; ++block) {
+      const int64_t column = block / row_blocks * kColumns, columns = std::min(kColumns, n - column);
+      const int64_t first = block % row_blocks * kRows, last = std::min(first + kRows, m);
+      for (int64_t p = 0; p < k; ++p)
+        simd::load_run(b.data + p * b.row_stride + column * b.col_stride, dtype_of<H>, b.col_stride, columns,
+                       right + p * columns);
+      if (product.bias != nullptr)
+        simd::load_run(static_cast<const H*>(product.bias) + column * product.bias_stride, dtype_of<H>, product.bias_stride,
+                       columns, bias);
+      for (int64_t row = first; row < last; row += kTileRows) {
+        const int64_t rows = std::min(kTileRows, last - row);
+        for (int64_t r = 0; r < rows; ++r)
+          simd::load_run(a.data + (row + r) * a.row_stride, dtype_of<H>, a.col_stride, k, left + r * k);
+        product_loops().sums<float>()(rows, columns, k, left, k, 1, right, columns, tile, columns);
+        for (int64_t r = 0; r < rows; ++r) {
+          float* const sums = tile + r * columns;
+          for (int64_t j = 0; product.bias != nullptr && j < columns; ++j) sums[j] += bias[j];
+          simd::narrow(sums, static_cast<H*>(product.c) + (row + r) * product.leading() + column, columns);
+        }
+      }
+    }
+  });
+}
+
+template <typename H>
+bool multiply_halves(const Product& product) {
+  if (!product.batch.empty()) return false;
+  if (product.a.rows == 1 || product.b.cols == 1) return multiply_vector<H, float>(product);
+  if (product.a.cols <= kFlat) return multiply_flat<H>(product), true;
+  return false;
+}
+
 }  // namespace
 
 bool multiply_directly(const Product& product) {
   if (product.a_blocks != nullptr) return false;
-  if (product.a.dtype == DType::float32) return multiply_typed<float>(product);
-  if (product.a.dtype == DType::float64) return multiply_typed<double>(product);
-  const bool is_vector = (product.a.rows == 1 || product.b.cols == 1) && product.batch.empty();
-  if (product.a.dtype == DType::bfloat16 && is_vector) return multiply_vector<bfloat16, float>(product);
-  return false;
+  switch (product.a.dtype) {
+    case DType::float32:
+      return multiply_typed<float>(product);
+    case DType::float64:
+      return multiply_typed<double>(product);
+    case DType::bfloat16:
+      return multiply_halves<bfloat16>(product);
+    default:
+      return multiply_halves<float16>(product);
+  }
 }
 
 }  // namespace deckle::kernels::cpu::matmul

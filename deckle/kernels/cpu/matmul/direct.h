@@ -4,9 +4,8 @@
 
 namespace deckle::kernels::cpu::matmul {
 
-/// Computes a floating product if it is one that calling an engine costs more than, and says whether it did: few
-/// multiplications of float32 or float64, or a matrix times a vector. Which products those are depends on shapes and strides
-/// alone.
+/// Computes a floating product if it is one that calling an engine costs more than, and says whether it did: few multiplications,
+/// of float32 or float64, a matrix times a vector, or a short K. Which products those are depends on shapes and strides alone.
 bool multiply_directly(const Product& product);
 
 }  // namespace deckle::kernels::cpu::matmul
