@@ -7,9 +7,10 @@
 // The partition is a function of M, N, K and batch alone: tiles of up to 512 x 1,024, smaller ones where there would be too few
 // for all threads, whole K up to 1,024, longer K in chunks of 1,024 summed in ascending order. So results are bit-equal for any
 // number of threads. Row and chunk remainders are cut at multiples of 64: ragged batches bring a new row count at every step,
-// and this bounds the distinct shapes that oneDNN compiles (slowly) to 8 + 63 per dim. Products of many shapes
-// (multiply_each, where N, K or a stride differs) have no such bound: there float32 goes to OpenBLAS, and bfloat16 too,
-// widened. So the bits of one of several products may depend on whether the others are like it, as docs/nested.md says.
+// and this bounds the distinct shapes that oneDNN compiles (slowly) to 8 + 63 per dim. Of products of several shapes
+// (multiply_each) either rows may differ so or, of bfloat16, K, as those of components and of their gradients do. Otherwise there
+// is no such bound: float32 goes to OpenBLAS, and bfloat16 too, widened. So the bits of one of several products may depend on
+// whether the others are like it, as docs/nested.md says.
 
 #include "deckle/kernels/cpu/matmul/product.h"
 
@@ -197,10 +198,21 @@ std::vector<Piece> chunks_of(int64_t k, int64_t chunk = kChunk) {
   return k <= chunk ? std::vector<Piece>{{0, k}} : cut(k, chunk);
 }
 
-bool same_but_rows(const Product& a, const Product& b) {
-  const auto strides = [](const Matrix& matrix) { return std::pair(matrix.row_stride, matrix.col_stride); };
-  return a.b.rows == b.b.rows && a.b.cols == b.b.cols && strides(a.a) == strides(b.a) && strides(a.b) == strides(b.b);
-}
+/// What of the products' shapes differs, but for those without elements.
+struct Differences {
+  const Product* first = nullptr;
+  bool rows = false, depth = false, others = false;
+
+  void take(const Product& product) {
+    if (first == nullptr) first = &product;
+    const auto strides = [](const Matrix& matrix) { return std::pair(matrix.row_stride, matrix.col_stride); };
+    rows = rows || product.a.rows != first->a.rows;
+    depth = depth || product.a.cols != first->a.cols;
+    others = others || product.b.cols != first->b.cols || strides(product.a) != strides(first->a) ||
+             strides(product.b) != strides(first->b);
+  }
+  bool few_shapes() const { return !others && !(depth && (rows || first->a.dtype != DType::bfloat16)); }
+};
 
 }  // namespace
 
@@ -236,14 +248,12 @@ void multiply_each(std::span<const Product> products) {
   };
   std::vector<Tile> tiles;
   double flops = 0;
-  const Product* first = nullptr;  // that has elements
-  bool few_shapes = true;
+  Differences differences;
   const auto count = static_cast<int64_t>(products.size());
   for (const Product& product : products) {
     const int64_t m = product.a.rows, n = product.b.cols, k = product.a.cols;
     if (m == 0 || n == 0) continue;
-    if (first == nullptr) first = &product;
-    few_shapes = few_shapes && same_but_rows(product, *first);
+    differences.take(product);
     flops += 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
     const TileShape shape = tile_shape(m, n, k, count);
     for (const Piece& cols : cut(n, shape.cols)) {
@@ -251,7 +261,8 @@ void multiply_each(std::span<const Product> products) {
     }
   }
   if (tiles.empty()) return;
-  const Arithmetic arithmetic = Arithmetic::of(first->a.dtype, few_shapes);
+  const Arithmetic arithmetic = Arithmetic::of(differences.first->a.dtype, differences.few_shapes());
+  const auto chunks = [&](int64_t k) { return differences.depth && arithmetic.compiled ? cut(k, kChunk) : chunks_of(k); };
   const auto total = static_cast<int64_t>(tiles.size());
   const double mean = std::max(1.0, flops / static_cast<double>(total));
   parallel_for(total, std::max<int64_t>(1, static_cast<int64_t>(kMinRangeFlops / mean)), [&](int64_t begin, int64_t end) {
@@ -259,7 +270,7 @@ void multiply_each(std::span<const Product> products) {
       const Tile& tile = tiles[static_cast<size_t>(index)];
       const int64_t k = tile.product->a.cols;
       if (k > 0)
-        multiply_tile(*tile.product, arithmetic, chunks_of(k), 0, tile.rows, tile.cols);
+        multiply_tile(*tile.product, arithmetic, chunks(k), 0, tile.rows, tile.cols);
       else if (tile.rows.begin == 0 && tile.cols.begin == 0)
         fill_empty(*tile.product);
     }

@@ -98,6 +98,15 @@ TEST(GroupedMm, OneShapeButForItsRowsTakesTheCompiledTiles) {
   }
 }
 
+// The gradient of a factor of each component's rows.
+TEST(GroupedMm, OneShapeButForItsDepthTakesThemToo) {
+  for (const DType dtype : kFloating) {
+    Problem problem{.transpose_a = true, .transpose_b = false};
+    for (const int64_t depth : {5, 0, 1, 200, 64, 1100}) problem.add(48, 130, depth);
+    expect_products(problem, dtype);
+  }
+}
+
 TEST(GroupedMm, NoComponentsAndNothingInThem) {
   for (const bool empty : {false, true}) {
     Problem problem{.transpose_a = false, .transpose_b = false};
