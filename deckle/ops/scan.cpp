@@ -27,11 +27,17 @@ Tensor rows_before(const RaggedShape& shape, int64_t step) {
   return tensor(before);
 }
 
+/// What the steps multiply in: elements behind others meet before these, so their products leave a narrower dtype on the way.
+DType wide_dtype(DType dtype) {
+  return dtype == DType::float32 ? DType::float64 : is_floating(dtype) && dtype != DType::float64 ? DType::float32 : dtype;
+}
+
 }  // namespace
 
 Tensor composite::segment_cumprod(const Tensor& values, const Ragged& ragged) {
   shapes::segment_values_shape(values.sizes(), ragged);
-  Tensor product = to(values, shapes::sum_dtype(values.dtype()));
+  const DType dtype = shapes::sum_dtype(values.dtype());
+  Tensor product = to(values, wide_dtype(dtype));
   int64_t longest = 0;  // rows of a component: of several ragged dims their product
   for (int64_t b = 0; b < ragged->components(); ++b) longest = std::max(longest, ragged->offset(b + 1) - ragged->offset(b));
   Dims column(static_cast<size_t>(product.dim()), 1);
@@ -42,7 +48,7 @@ Tensor composite::segment_cumprod(const Tensor& values, const Ragged& ragged) {
     // Others stay: times the 1 beside them the tangent of an infinite product would be NaN.
     product = where(view(ge(partner, 0), column), mul(product, index_select_or(product, partner, 1.0)), product);
   }
-  return product;
+  return to(product, dtype);
 }
 
 }  // namespace deckle

@@ -74,6 +74,9 @@ TEST(Systems, AreSolvedToTheRoundingOfTheirDtype) {
             "inverse: matrix 0 of self is singular: pivot 1 is 0 (expected a matrix with an inverse)");
   EXPECT_EQ(error_of([] { cholesky(neg(eye(2))); }),
             "cholesky: matrix 0 of self is not positive definite: its leading minor 1 is not (expected one that is)");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  expect_error([&] { cholesky(tensor({{nan, 0.0}, {0.0, 9.0}})); }, "its leading minor 1 is not");
+  expect_error([&] { cholesky(tensor({{4.0, 0.0, 0.0}, {0.0, nan, 0.0}, {0.0, 0.0, 9.0}})); }, "its leading minor 2 is not");
 }
 
 TEST(Images, AreConvolvedAsByFourLoops) {

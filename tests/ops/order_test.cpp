@@ -72,6 +72,25 @@ TEST(RunningProducts, AreRightAtZerosToo) {
   EXPECT_EQ(cumprod(tensor({int64_t{3}, int64_t{5}, int64_t{7}}), 0).to_vector<int64_t>(), (Integers{3, 15, 105}));
 }
 
+// What stands behind an element meets before it: products of these alone leave the range.
+TEST(RunningProducts, StayInTheRangeWhereTheirElementsLeaveIt) {
+  const auto ratios = [](const std::vector<float>& elements, DType dtype, const std::vector<double>& want) {
+    const Tensor x = tensor(elements).to(dtype), got = cumprod(x, 0).to(DType::float64);
+    const NestedTensor rows = NestedTensor::from_lengths(cat({x, x}), {x.size(0), x.size(0)});
+    const Tensor ragged = slice(cumprod(rows, 1).values(), 0, x.size(0), 2 * x.size(0)).to(DType::float64);
+    for (const Tensor& at : {got, ragged}) {
+      for (size_t i = 0; i < want.size(); ++i) {
+        const double value = at.to_vector()[i];
+        EXPECT_NEAR(want[i] == 0 ? value + 1 : value / want[i], 1, dtype == DType::float32 ? 3e-7 : 5e-3) << i << ": " << value;
+      }
+    }
+  };
+  ratios({1e-30f, 1e30f, 1e30f}, DType::float32, {1e-30, 1, 1e30});
+  ratios({0, 1e30f, 1e30f}, DType::float32, {0, 0, 0});
+  ratios({.001f, 300, 300}, DType::float16, {.001, .3, 90});
+  ratios({1000, .001f, .001f}, DType::float16, {1000, 1, .001});
+}
+
 TEST(Places, OfSortedRowsCountWhatIsLess) {
   const Tensor row = tensor({1.0, 2.0, 2.0, 4.0}), wanted = tensor({{0.0, 1.0}, {2.0, 5.0}});
   EXPECT_EQ(searchsorted(row, wanted).to_vector<int64_t>(), (Integers{0, 0, 1, 4}));

@@ -25,7 +25,10 @@ void cholesky(const Context&, const View& self, const View& result) {
           factor[i * n + j] = j > i ? 0 : 0.5 * (given[i * n + j] + given[j * n + i]);
         }
       }
-      const int failed = lapack::cholesky(static_cast<int>(n), factor);
+      int failed = lapack::cholesky(static_cast<int>(n), factor);
+      for (int64_t i = 0; i < n && failed == 0; ++i) {
+        if (!(factor[i * n + i] > 0)) failed = static_cast<int>(i) + 1;  // NaN, which LAPACK may pass over
+      }
       check(failed == 0, "matrix {} of self is not positive definite: its leading minor {} is not (expected one that is)", b,
             failed);
       lapack::write(factor, n * n, result, b * n * n);

@@ -164,11 +164,15 @@ HWY_INLINE V ceil([[maybe_unused]] D d, V x) {
 }
 /// Ties to even.
 template <class D, class V>
-HWY_INLINE V round(D, V x) {
-  if constexpr (!hwy::IsFloat<hn::TFromD<D>>())
-    return x;
+HWY_INLINE V round([[maybe_unused]] D d, V x) {
+  if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) return x;
+#if HWY_TARGET == HWY_SCALAR
+  else
+    return hn::Set(d, std::nearbyint(hn::GetLane(x)));
+#else
   else
     return hn::Round(x);
+#endif
 }
 template <class D, class V>
 HWY_INLINE V trunc(D, V x) {

@@ -84,9 +84,10 @@ template <class D, class V>
 HWY_INLINE V fmod(D d, V x, V y) {
   if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
     const V magnitude = hn::Abs(x), least = hn::Abs(y);
-    // Far from overflow, underflow and infinities, and with a small quotient.
+    // Far from overflow, underflow and infinities, and with a small quotient: doubles where two_product takes them.
+    const V most = kSingle<D> ? infinity(d) : constant(d, 0x1p990);
     const auto simple = hn::And(hn::And(hn::Gt(least, constant(d, 0x1p-90)), hn::Lt(magnitude, constant(d, 0x1p90))),
-                                hn::And(hn::Lt(magnitude, hn::Mul(least, constant(d, 0x1p20))), hn::Lt(least, infinity(d))));
+                                hn::And(hn::Lt(magnitude, hn::Mul(least, constant(d, 0x1p20))), hn::Lt(least, most)));
     if (HWY_UNLIKELY(!hn::AllTrue(d, simple)))
       return detail::each_lane(d, x, y, [](hn::TFromD<D> a, hn::TFromD<D> b) { return std::fmod(a, b); });
     if constexpr (kSingle<D>) {

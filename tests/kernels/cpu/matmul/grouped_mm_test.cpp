@@ -55,7 +55,7 @@ void expect_products(const Problem& problem, DType dtype) {
     const int64_t m = problem.c.sizes[2 * i], n = problem.c.sizes[2 * i + 1];
     const int64_t k = problem.a.sizes[2 * i + (problem.transpose_a ? 0 : 1)];
     // Sums of k products have size about sqrt(k) and are taken in float32 or float64; then the result is rounded.
-    const double root = std::sqrt(static_cast<double>(k) + 1), summed = (dtype == DType::float64 ? 1e-14 : 8e-6) * root;
+    const double root = std::sqrt(static_cast<double>(k) + 1), summed = (dtype == DType::float64 ? 4e-14 : 8e-6) * root;
     const double rounded = dtype == DType::bfloat16 ? 4e-3 : dtype == DType::float16 ? 5e-4 : 0.0;
     for (int64_t row = 0; row < m; ++row) {
       for (int64_t col = 0; col < n; ++col) {

@@ -83,6 +83,8 @@ Pairs<T> pairs() {
                         Limits::denorm_min(),
                         Limits::min(),
                         Limits::max(),
+                        Limits::max() / 8,
+                        Limits::max() / T(1e8),
                         1 + Limits::epsilon()};
   for (const T x : specials) {
     for (const T y : specials) {
