@@ -25,6 +25,7 @@
 #include "deckle/kernels/cpu/matmul/onednn_tile.h"
 #include "deckle/kernels/cpu/matmul/openblas_tile.h"
 #include "deckle/kernels/cpu/matmul/pack.h"
+#include "deckle/kernels/cpu/matmul/thin.h"
 #include "deckle/kernels/cpu/simd/halves.h"
 
 namespace deckle::kernels::cpu::matmul {
@@ -220,7 +221,7 @@ void multiply(const Product& product) {
   const int64_t m = product.a.rows, n = product.b.cols, k = product.a.cols, batch = product.items();
   if (batch == 0 || m == 0 || n == 0) return;
   if (k == 0) return fill_empty(product);
-  if (multiply_directly(product) || multiply_blocked(product)) return;
+  if (multiply_directly(product) || multiply_thin(product) || multiply_blocked(product)) return;
 
   const Arithmetic arithmetic = Arithmetic::of(product.a.dtype);
   const TileShape shape = tile_shape(m, n, k, batch);
