@@ -116,21 +116,26 @@ void column_extrema(const reduce::Rows<S>& rows, int64_t columns, A* results) {
 
 void as_they_are(int64_t n, const double* folded, double, double* values) { std::copy_n(folded, n, values); }
 
-template <typename T, typename Pick>
-reduce::Fold<T, double> extremum() {
-  reduce::Fold<T, double> fold = {&row_extremum<T, double, Pick>, &column_extrema<T, double, Pick>,
-                                  &Pick::template of_two<double>, &as_they_are, Pick::template nothing<double>()};
+/// The functions of elements stored as S, which are compared in lanes of Lane.
+template <typename S, typename T, typename Lane, typename A, typename Pick>
+reduce::StoredFold<S, T, A> stored_extremum() {
+  return {&row_extremum<Lane, A, Pick, S>, &column_extrema<Lane, A, Pick, S>};
+}
+
+template <typename T, typename A, typename Pick>
+reduce::Fold<T, A> extremum() {
+  reduce::Fold<T, A> fold = {&row_extremum<T, A, Pick>, &column_extrema<T, A, Pick>, &Pick::template of_two<A>, nullptr,
+                             Pick::template nothing<A>()};
+  if constexpr (std::is_same_v<A, double>) fold.finish = &as_they_are;
   if constexpr (std::is_same_v<T, float>)
-    fold.halves = {&row_extremum<float, double, Pick, bfloat16>, &column_extrema<float, double, Pick, bfloat16>};
+    fold.narrow = {stored_extremum<bfloat16, T, float, A, Pick>(), stored_extremum<float16, T, float, A, Pick>()};
+  if constexpr (std::is_same_v<T, int64_t>) fold.narrow = {stored_extremum<int32_t, T, int32_t, A, Pick>()};
   return fold;
 }
 
 template <typename Pick>
 reduce::Folds<double> extremum_folds() {
-  using I = int64_t;
-  return {
-      {extremum<float, Pick>(), extremum<double, Pick>()},
-      {&row_extremum<I, I, Pick>, &column_extrema<I, I, Pick>, &Pick::template of_two<I>, nullptr, Pick::template nothing<I>()}};
+  return {{extremum<float, double, Pick>(), extremum<double, double, Pick>()}, extremum<int64_t, int64_t, Pick>()};
 }
 
 }  // namespace

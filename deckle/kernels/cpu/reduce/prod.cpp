@@ -3,7 +3,7 @@
 // A run is multiplied in double, by blocks of 32 vectors in each of four chains. Where a block's elements are neither tiny nor
 // huge (kLeast, kMost; of floats products of four) no chain leaves the range of double; chains and blocks are joined as mantissas
 // and powers of two, and so are elements of other blocks one by one: no product overflows or vanishes on its way. Columns are
-// multiplied in the same way, by blocks of 32 rows. Instances: float, double, int64_t.
+// multiplied in the same way, by blocks of 32 rows. Instances: float, double, int64_t, halves in memory.
 // Where the chains' products are of usual size, as those of short rows are, they are joined as they are: the rows of [100, 100]
 // take 3.5 us in place of 4.7, of float64 5.0 in place of 6.4 (18b5e706 and its parent, two threads of an Emerald Rapids).
 #undef HWY_TARGET_INCLUDE
@@ -98,8 +98,8 @@ HWY_INLINE hn::Vec<hn::ScalableTag<double>> load_tail(hn::ScalableTag<double> d,
   if constexpr (std::is_same_v<T, double>) {
     return hn::IfThenElse(hn::FirstN(d, count), hn::MaskedLoad(hn::FirstN(d, count), d, x), one);
   } else {
-    const hn::Rebind<float, decltype(d)> narrow;
-    return hn::IfThenElse(hn::FirstN(d, count), hn::PromoteTo(d, hn::MaskedLoad(hn::FirstN(narrow, count), narrow, x)), one);
+    using Narrow = hn::Rebind<float, decltype(d)>;
+    return hn::IfThenElse(hn::FirstN(d, count), hn::PromoteTo(d, TailPart<Narrow>{Narrow(), count}.load(x)), one);
   }
 }
 
@@ -110,9 +110,10 @@ HWY_INLINE bool multiply_block(int64_t n, const T* x, reduce::ScaledProduct& pro
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), step = kVectors * lanes;
   auto chain0 = hn::Set(d, 1.0), chain1 = chain0, chain2 = chain0, chain3 = chain0;
   Sizes sizes0, sizes1;
-  const bool few = std::is_same_v<T, float> && n < 4 * step;  // six in a chain: a normal double, whatever they are
+  constexpr bool kNarrow = sizeof(T) <= 4;
+  const bool few = kNarrow && n < 4 * step;  // six in a chain: a normal double, whatever they are
   int64_t i = 0;
-  if constexpr (std::is_same_v<T, float>) {  // four floats multiply to a normal double, too
+  if constexpr (kNarrow) {  // four floats multiply to a normal double, too
     const auto four = [&](const T* from) HWY_ATTR {
       const auto first = hn::Mul(load_wide(d, from), load_wide(d, from + lanes));
       return hn::Mul(first, hn::Mul(load_wide(d, from + 2 * lanes), load_wide(d, from + 3 * lanes)));
@@ -270,10 +271,13 @@ void values_of(int64_t n, const reduce::ScaledProduct* folded, double, double* v
   for (int64_t i = 0; i < n; ++i) values[i] = folded[i].exponent == 0 ? folded[i].mantissa : folded[i].value();
 }
 
+template <typename S>
+constexpr reduce::StoredFold<S, float, reduce::ScaledProduct> kStored = {&row_product<S>, &column_products<S>};
+
 }  // namespace
 
 reduce::Folds<reduce::ScaledProduct> product_folds() {
-  return {{{&row_product<float>, &column_products<float>, &times, &values_of, {}},
+  return {{{&row_product<float>, &column_products<float>, &times, &values_of, {}, {kStored<bfloat16>, kStored<float16>}},
            {&row_product<double>, &column_products<double>, &times, &values_of, {}}},
           {&integer_row_product, &integer_column_products, &times_integers, nullptr, 1}};
 }

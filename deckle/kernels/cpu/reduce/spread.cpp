@@ -242,7 +242,12 @@ void standard_deviations(int64_t n, const Moments* moments, double correction, d
 }  // namespace
 
 reduce::SpreadFolds spread_folds() {
-  return {{{&row_squares<float>, &column_squares<float>, &plus, &roots, {}, {&half_row_squares, nullptr}},
+  return {{{&row_squares<float>,
+            &column_squares<float>,
+            &plus,
+            &roots,
+            {},
+            {reduce::StoredFold<bfloat16, float, Squares>{&half_row_squares}, {}}},
            {&row_squares<double>, &column_squares<double>, &plus, &roots, {}}},
           {{&row_moments<float>, &column_moments<float>, &combine, &variances, {}},
            {&row_moments<double>, &column_moments<double>, &combine, &variances, {}}},

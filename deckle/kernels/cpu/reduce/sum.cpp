@@ -4,7 +4,7 @@
 // vectors of T, at most 22 additions deep; blocks are added in compensated double. However many terms, in whatever layout, the
 // error is thus below 11 epsilon of T of the sum of their magnitudes, and far smaller unless roundings of equal terms agree.
 // Where a block of floats leaves float, which their sum or mean need not, it is added again in double.
-// Instances: float, double, int64_t, and float of bfloat16 in memory.
+// Instances: float, double, int64_t, float of halves in memory and int64_t of int32_t.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/sum.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -155,15 +155,17 @@ void few_sums(const reduce::Rows<S>& rows, int64_t columns, T* sums) {
   if (beyond.any()) add_beyond(rows, columns, sums);
 }
 
-int64_t integer_row_sum(int64_t n, const int64_t* x) {
+template <typename S>
+int64_t integer_row_sum(int64_t n, const S* x) {
   int64_t sum = 0;
   for (int64_t i = 0; i < n; ++i) sum = reduce::add_modulo(sum, x[i]);
   return sum;
 }
 
-void integer_column_sums(const reduce::Rows<int64_t>& rows, int64_t columns, int64_t* results) {
+template <typename S>
+void integer_column_sums(const reduce::Rows<S>& rows, int64_t columns, int64_t* results) {
   for (int64_t r = 0; r < rows.count; ++r) {
-    const int64_t* const row = rows.at(r);
+    const S* const row = rows.at(r);
     for (int64_t c = 0; c < columns; ++c) results[c] = reduce::add_modulo(results[c], row[c]);
   }
 }
@@ -181,6 +183,11 @@ void divide_sums(int64_t n, const CompensatedSum* folded, double divisor, double
   }
 }
 
+template <typename S>
+reduce::StoredFold<S, float, CompensatedSum> stored_sums() {
+  return {&row_sum<float, S>, &column_sums<float, S>, &few_sums<float, S>};
+}
+
 }  // namespace
 
 reduce::Folds<CompensatedSum> sum_folds() {
@@ -189,10 +196,11 @@ reduce::Folds<CompensatedSum> sum_folds() {
             &add_sums,
             &divide_sums,
             {},
-            {&row_sum<float, bfloat16>, &column_sums<float, bfloat16>, &few_sums<float, bfloat16>},
+            {stored_sums<bfloat16>(), stored_sums<float16>()},
             &few_sums<float>},
            {&row_sum<double>, &column_sums<double>, &add_sums, &divide_sums, {}, {}, &few_sums<double>}},
-          {&integer_row_sum, &integer_column_sums, &reduce::add_modulo, nullptr, 0}};
+          {&integer_row_sum<int64_t>, &integer_column_sums<int64_t>, &reduce::add_modulo, nullptr, 0,
+           reduce::StoredFold<int32_t, int64_t, int64_t>{&integer_row_sum<int32_t>, &integer_column_sums<int32_t>}}};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE

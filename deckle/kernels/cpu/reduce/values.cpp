@@ -9,12 +9,13 @@
 //                  [2, 1024, 1024] over dim 0   [1024, 1024, 2] over dim 2
 //   as long ones   924                          6,553
 //   as above       280                          340
-// bfloat16 is widened in registers by those that have functions for it (HalfFold), which spares them a buffer.
+// Halves and int32 are widened in registers by those that have functions for them (StoredFold), which spares them a buffer.
 // Both split long reductions into pieces whose partial results are combined in order, so that few long rows still use all
 // threads and the result is the same for any number of them.
 #include "deckle/kernels/cpu/reduce/values.h"
 
 #include <algorithm>
+#include <tuple>
 #include <type_traits>
 
 #include "deckle/base/parallel.h"
@@ -36,38 +37,19 @@ constexpr int64_t kWidenedRows = 128;  // of a strip: they stay in the second ca
 
 int64_t pieces_of(int64_t count, int64_t piece) { return (count + piece - 1) / piece; }
 
-/// op.row and op.columns of elements as they are stored: T, or bfloat16 for those that fold it as it is.
-template <typename T, typename A, typename S>
-A fold_run(const Fold<T, A>& op, int64_t n, const S* x) {
+/// What has row, columns and few of elements as they are stored.
+template <typename S, typename T, typename A>
+const auto& stored(const Fold<T, A>& op) {
   if constexpr (std::is_same_v<S, T>)
-    return op.row(n, x);
+    return op;
   else
-    return op.halves.row(n, x);
-}
-template <typename T, typename A, typename S>
-void fold_strip(const Fold<T, A>& op, const Rows<S>& rows, int64_t columns, A* results) {
-  if constexpr (std::is_same_v<S, T>)
-    op.columns(rows, columns, results);
-  else
-    op.halves.columns(rows, columns, results);
+    return std::get<StoredFold<S, T, A>>(op.narrow);
 }
 
-template <typename T, typename A, typename S>
-void fold_few(const Fold<T, A>& op, const Rows<S>& rows, int64_t columns, T* values) {
-  if constexpr (std::is_same_v<S, T>)
-    op.few(rows, columns, values);
-  else
-    op.halves.few(rows, columns, values);
-}
-
-/// Whether op.few gives the values of rows of `length` elements stored as S.
+/// Whether `few` gives the values of rows of `length` elements stored as S.
 template <typename S, typename T, typename A>
 bool takes_few(const Fold<T, A>& op, int64_t length, double parameter) {
-  if (length > kDeep || parameter != 1) return false;
-  if constexpr (std::is_same_v<S, T>)
-    return op.few != nullptr;
-  else
-    return op.halves.few != nullptr;
+  return length <= kDeep && parameter == 1 && stored<S>(op).few != nullptr;
 }
 
 /// Folded rows, finished and written to the result in batches.
@@ -145,7 +127,7 @@ void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, con
       A* const out = pieces > 1 ? partial + item : own + kept;
       if (runs_on) {
         const S* const x = self.ptr<S>() + (dense ? row * length : layout.kept.offset(row)) + from;
-        for (int64_t r = 0; r < rows; ++r) out[r] = fold_run(op, n, x + r * length);
+        for (int64_t r = 0; r < rows; ++r) out[r] = stored<S>(op).row(n, x + r * length);
       } else {
         gather_rows(self, layout, row, rows, from, n, block);
         for (int64_t r = 0; r < rows; ++r) out[r] = op.row(n, block + r * n);
@@ -212,7 +194,7 @@ void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, 
       const int64_t piece = item / strips % pieces, index = item / strips / pieces;
       if (few) {
         const Rows<S> rows{self.ptr<const S>() + layout.kept.offset(index * columns) + strip, run_stride, layout.length};
-        output.take(index * columns + strip, width, few_values, [&](T* to) { fold_few(op, rows, width, to); });
+        output.take(index * columns + strip, width, few_values, [&](T* to) { stored<S>(op).few(rows, width, to); });
         continue;
       }
       A* const values = pieces > 1 ? partial + (index * pieces + piece) * columns + strip : own;
@@ -223,7 +205,7 @@ void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, 
         const int64_t rows = std::min({run - row % run, last - row, direct ? last : kWidenedRows});
         const char* const from = static_cast<const char*>(self.data) + (base + layout.reduced.offset(row)) * size;
         if (direct) {
-          fold_strip(op, Rows<S>{reinterpret_cast<const S*>(from), run_stride, rows}, width, values);
+          stored<S>(op).columns({reinterpret_cast<const S*>(from), run_stride, rows}, width, values);
         } else {
           for (int64_t r = 0; r < rows; ++r)
             simd::load_run(from + r * run_stride * size, self.dtype, 1, width, block + r * width);
@@ -252,11 +234,13 @@ void fold_typed(const Fold<T, A>& op, const View& self, std::span<const int64_t>
                        layout.kept.sizes[layout.kept.count - 1] >= kFewColumns &&
                        (layout.reduced.count == 0 || layout.reduced.strides[layout.reduced.count - 1] != 1);
   const bool short_rows = !columns && layout.length > 1 && layout.length <= kShortRow && layout.rows >= kFewColumns;
-  if constexpr (std::is_same_v<T, float>) {
-    const bool halves = self.dtype == DType::bfloat16;
-    if (halves && columns && op.halves.columns != nullptr) return fold_columns<bfloat16>(op, self, layout, output);
-    if (halves && !columns && !short_rows && op.halves.row != nullptr) return fold_rows<bfloat16>(op, self, layout, output);
-  }
+  const auto folded_as_stored = [&]<typename S>(const StoredFold<S, T, A>& own) {
+    if (self.dtype != dtype_of<S>) return false;
+    if (columns && own.columns != nullptr) return fold_columns<S>(op, self, layout, output), true;
+    if (!columns && !short_rows && own.row != nullptr) return fold_rows<S>(op, self, layout, output), true;
+    return false;
+  };
+  if (std::apply([&](const auto&... own) { return (folded_as_stored(own) || ...); }, op.narrow)) return;
   if (short_rows) return fold_short_rows(op, self, layout, output);
   columns ? fold_columns<T>(op, self, layout, output) : fold_rows<T>(op, self, layout, output);
 }

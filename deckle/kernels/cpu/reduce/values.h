@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <type_traits>
 
 #include "deckle/base/half.h"
@@ -31,12 +32,27 @@ struct Rows {
 inline constexpr int64_t kDeep = 32;           // rows of columns folded in T before they enter the accumulator
 inline constexpr int64_t kMostColumns = 1024;  // that Fold::columns takes
 
-/// What Fold does with bfloat16 as it lies in memory. Where it has no functions, elements are widened by the block before.
+/// What Fold does with elements stored as S, which is narrower than T, as they lie in memory. Where it has no functions, elements
+/// are widened by the block before.
+template <typename S, typename T, typename A>
+struct StoredFold {
+  A (*row)(int64_t n, const S* x) = nullptr;
+  void (*columns)(const Rows<S>& rows, int64_t columns, A* results) = nullptr;
+  void (*few)(const Rows<S>& rows, int64_t columns, T* values) = nullptr;
+};
+
+/// One for each type that may be read so.
+template <typename T, typename A>
+struct NarrowTypes {
+  using Folds = std::tuple<>;
+};
 template <typename A>
-struct HalfFold {
-  A (*row)(int64_t n, const bfloat16* x) = nullptr;
-  void (*columns)(const Rows<bfloat16>& rows, int64_t columns, A* results) = nullptr;
-  void (*few)(const Rows<bfloat16>& rows, int64_t columns, float* values) = nullptr;
+struct NarrowTypes<float, A> {
+  using Folds = std::tuple<StoredFold<bfloat16, float, A>, StoredFold<float16, float, A>>;
+};
+template <typename A>
+struct NarrowTypes<int64_t, A> {
+  using Folds = std::tuple<StoredFold<int32_t, int64_t, A>>;
 };
 
 /// An associative reduction of many elements to one: the row primitives shared by dense and ragged reductions. T is the type
@@ -50,8 +66,8 @@ struct Fold {
   A (*combine)(A, A);
   /// Turns n folded rows into values, which are then rounded to the result's dtype; integers stay as they are.
   void (*finish)(int64_t n, const A* folded, double parameter, double* values);
-  A nothing;                // the result of no elements
-  HalfFold<A> halves = {};  // of float elements
+  A nothing;  // the result of no elements
+  typename NarrowTypes<T, A>::Folds narrow = {};
   /// Of up to kDeep rows, with a parameter of 1, the values themselves; null where T does not hold what they are made of.
   void (*few)(const Rows<T>& rows, int64_t columns, T* values) = nullptr;
 };

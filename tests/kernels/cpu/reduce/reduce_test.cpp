@@ -427,7 +427,7 @@ TEST_P(EveryTarget, ProductsOfOthersEqualLoops) {
 // Rows of any length, along either dim, of usual elements and of tiny and huge ones whose product leaves the range of double on
 // its way, of zeros, infinities and NaN.
 TEST_P(EveryTarget, ProductsEqualLoops) {
-  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16, DType::float16}) {
     for (const int64_t n : {1, 3, 4, 7, 8, 15, 25, 31, 32, 33, 63, 64, 95, 100, 127, 128, 129, 200, 255, 256, 300, 1030, 5000}) {
       for (const int64_t dim : {0, 1}) {
         const std::vector<int64_t> sizes = dim == 0 ? std::vector<int64_t>{n, 17} : std::vector<int64_t>{17, n};
@@ -437,11 +437,12 @@ TEST_P(EveryTarget, ProductsEqualLoops) {
           const auto put = [&](int64_t i, double value) {
             testing::store(x.view.data, dtype, dim == 0 ? i * 17 + row : row * n + i, value);
           };
-          const double huge = dtype == DType::float64 ? 1e200 : 1e30;
+          const double huge = dtype == DType::float64 ? 1e200 : dtype == DType::float16 ? 3e4 : 1e30;
+          const double tiny = dtype == DType::float64 ? 1e-310 : dtype == DType::float16 ? 1e-7 : 1e-40;
           for (int64_t i = 0; i < n && kind > 0; ++i) {
             if (kind <= 3) put(i, 1 + 0.25 * static_cast<double>(below(9) - 4) / static_cast<double>(n));
             if (kind == 2 && i + 1 < n) put(i, i % 8 < 4 ? huge : 1 / huge);
-            if (kind == 3 && below(4) == 0) put(i, dtype == DType::float64 ? 1e-310 : 1e-40);
+            if (kind == 3 && below(4) == 0) put(i, tiny);
           }
           if (kind == 4) put(below(n), below(2) ? 0 : kInfinity);
           if (kind == 5) put(below(n), std::nan(""));
@@ -462,7 +463,7 @@ TEST_P(EveryTarget, ProductsEqualLoops) {
                          static_cast<double>(std::ldexp(mantissa, static_cast<int>(std::clamp<int64_t>(exponent, -9000, 9000)))));
           const double wanted = testing::values(want.view)[0], got = testing::load(result.view.data, dtype, row);
           const double bound = static_cast<double>(n + 4) * (dtype == DType::float64 ? 0x1p-53 : 0) + rounding(dtype);
-          const double least = dtype == DType::float64 ? 0x1p-1022 : 0x1p-126;
+          const double least = dtype == DType::float64 ? 0x1p-1022 : dtype == DType::float16 ? 0x1p-14 : 0x1p-126;
           if (got == wanted || (std::isnan(got) && std::isnan(wanted))) continue;
           if (std::isinf(wanted))  // which every number is near to
             EXPECT_EQ(got, wanted) << row;
@@ -491,6 +492,29 @@ TEST_P(EveryTarget, SumsOfProductsEqualLoops) {
   }
 }
 
+// Products modulo the range of the dtype, their sum modulo 2^64.
+template <typename T>
+void expect_exact_sums_of_products() {
+  for (const int64_t n : {0, 1, 7, 31, 64, 100, 4097, 200'003}) {
+    Buffer x({n}, dtype_of<T>), y({n}, dtype_of<T>);
+    uint64_t want = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      T &a = x.view.ptr<T>()[i], &b = y.view.ptr<T>()[i];
+      a = static_cast<T>(testing::engine()()), b = static_cast<T>(testing::engine()());
+      want += static_cast<uint64_t>(int64_t{static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b))});
+    }
+    const Buffer result = testing::poisoned({}, DType::int64);
+    sum_of_products(kContext, x.view, y.view, result.view);
+    EXPECT_EQ(static_cast<uint64_t>(result.view.ptr<int64_t>()[0]), want) << name(dtype_of<T>) << " " << n;
+  }
+}
+
+TEST_P(EveryTarget, SumsOfProductsOfIntegersWrapAround) {
+  expect_exact_sums_of_products<int64_t>();
+  expect_exact_sums_of_products<int32_t>();
+  expect_exact_sums_of_products<uint8_t>();
+}
+
 TEST_P(EveryTarget, SumsOfProductsThatLeaveFloatOnTheWayComeBack) {
   for (const DType dtype : {DType::float32, DType::bfloat16}) {
     for (const int64_t n : {7, 256, 200'003}) {
@@ -515,12 +539,61 @@ TEST_P(EveryTarget, SumsOfProductsThatLeaveFloatOnTheWayComeBack) {
 }
 
 TEST_P(EveryTarget, ANanOfHalvesWinsWhereverItStands) {
-  for (const int64_t at : {0, 17, 63, 64, 99}) {
-    const Buffer x = testing::random_normal({100}, DType::bfloat16), result = testing::poisoned({1}, DType::bfloat16);
-    testing::store(x.view.data, DType::bfloat16, at, std::nan(""));
-    for (const auto kernel : {sum, amax, amin}) {
-      kernel(kContext, x.view, std::nullopt, false, result.view);
-      EXPECT_TRUE(std::isnan(testing::values(result.view)[0])) << at;
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    for (const int64_t at : {0, 17, 63, 64, 99}) {
+      for (const int64_t columns : {1, 20}) {
+        const Buffer x = testing::random_normal({100, columns}, dtype), result = testing::poisoned({columns}, dtype);
+        testing::store(x.view.data, dtype, at * columns + columns / 2, std::nan(""));
+        for (const auto kernel : {sum, amax, amin}) {
+          const int64_t dim = 0;
+          kernel(kContext, x.view, std::span(&dim, 1), false, result.view);
+          const Row got = testing::values(result.view);
+          for (int64_t c = 0; c < columns; ++c) EXPECT_EQ(std::isnan(got[static_cast<size_t>(c)]), c == columns / 2) << at;
+        }
+      }
+    }
+  }
+}
+
+// Of every length that vectors leave something of, and of several blocks and pieces, along rows and columns, up to the limits:
+// sums leave int32 and wrap around in int64, extrema are exact.
+TEST_P(EveryTarget, FoldsOfIntegersOfAnySizeAreExact) {
+  const auto any = [](DType dtype) {
+    const auto bits = static_cast<int64_t>(testing::engine()());
+    if (below(8) == 0) return dtype == DType::int32 ? (below(2) ? INT64_C(-2147483648) : INT64_C(2147483647)) : bits;
+    return dtype == DType::int32 ? int64_t{static_cast<int32_t>(bits)} : dtype == DType::uint8 ? bits & 255 : bits;
+  };
+  for (const DType dtype : {DType::int32, DType::int64, DType::uint8}) {
+    for (const int64_t n : {1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 130, 1000, 140'001}) {
+      for (const int64_t others : {1, 3, 21}) {
+        if (n * others > 500'000) continue;
+        for (const int64_t dim : {0, 1}) {
+          Buffer x({dim == 0 ? n : others, dim == 0 ? others : n}, dtype);
+          std::vector<uint64_t> sums(static_cast<size_t>(others)), factors(static_cast<size_t>(others), 1);
+          std::vector<int64_t> most(static_cast<size_t>(others), INT64_MIN), least(static_cast<size_t>(others), INT64_MAX);
+          for (int64_t i = 0; i < n * others; ++i) {
+            const int64_t value = any(dtype);
+            const auto row = static_cast<size_t>(dim == 0 ? i % others : i / n);
+            visit(dtype, [&]<typename T>(TypeTag<T>) {
+              if constexpr (std::is_integral_v<T>) x.view.ptr<T>()[i] = static_cast<T>(value);
+            });
+            const int64_t kept = dtype == DType::uint8 ? value & 255 : value;
+            sums[row] += static_cast<uint64_t>(kept), factors[row] *= static_cast<uint64_t>(kept);
+            most[row] = std::max(most[row], kept), least[row] = std::min(least[row], kept);
+          }
+          const auto folded = [&](auto kernel) {
+            Buffer result = testing::poisoned({others}, DType::int64);
+            kernel(kContext, x.view, std::span(&dim, 1), false, result.view);
+            return std::vector<int64_t>(result.view.ptr<int64_t>(), result.view.ptr<int64_t>() + others);
+          };
+          SCOPED_TRACE(::testing::Message() << name(dtype) << " " << n << " x " << others << " along " << dim);
+          EXPECT_EQ(folded(amax), most);
+          EXPECT_EQ(folded(amin), least);
+          EXPECT_EQ(folded(sum), std::vector<int64_t>(sums.begin(), sums.end()));
+          EXPECT_EQ(folded(prod), std::vector<int64_t>(factors.begin(), factors.end()));
+          if (HasFailure()) return;
+        }
+      }
     }
   }
 }
