@@ -110,10 +110,53 @@ bool keeps_halves(const ExprPtr& node, const Op& op) {
   return kChoosing.count(node->text) > 0 && std::all_of(node->args.begin(), node->args.end(), keeps);
 }
 
-/// What the CPU's loop over halves asks of a functor. Not on a GPU, where nobody asks, which nvcc would warn of.
+/// What an expression of elements and numbers within int32 is in lanes of int32, beside what it is in those of int64: the same,
+/// the same modulo 2^32, or neither.
+enum class InInt32 : uint8_t { neither, modulo, same };
+
+InInt32 in_int32(const ExprPtr& node, const Op& op);
+
+/// Whether a condition is the same.
+bool is_same_condition(const ExprPtr& node, const Op& op) {
+  static const std::set<std::string> kComparisons = {"==", "!=", "<", "<=", ">", ">="};
+  const auto all = [&](const auto& holds) { return std::all_of(node->args.begin(), node->args.end(), holds); };
+  if (node->is(ExprKind::binary) && kComparisons.count(node->text) > 0)
+    return all([&](const ExprPtr& part) { return in_int32(part, op) == InInt32::same; });
+  const bool logical = node->is(ExprKind::unary) ? node->text == "!" : node->text == "&&" || node->text == "||";
+  return logical && all([&](const ExprPtr& part) { return is_same_condition(part, op); });
+}
+
+InInt32 in_int32(const ExprPtr& node, const Op& op) {
+  // Of the arguments: those of `same` must be the same, others at least the same modulo 2^32.
+  static const std::set<std::string> kRing = {"+", "-", "*", "square"}, kSame = {"minimum", "maximum", "sign", "right_shift"},
+                                     kAnyOf = {"floor", "ceil", "round", "trunc", "bitwise_and", "bitwise_or", "bitwise_xor"};
+  if (node->is(ExprKind::number)) {
+    const double value = algebra::value_of(node);
+    return value == std::floor(value) && std::abs(value) < 0x1p31 ? InInt32::same : InInt32::neither;
+  }
+  if (node->args.empty()) {
+    const auto& arguments = op.schema.arguments;
+    const bool known = std::any_of(arguments.begin(), arguments.end(), [&](const Argument& a) { return a.name == node->text; });
+    return known ? InInt32::same : InInt32::neither;
+  }
+  if (node->text == "where" && !is_same_condition(node->args[0], op)) return InInt32::neither;
+  InInt32 least = InInt32::same;
+  for (size_t i = node->text == "where" ? 1 : 0; i < node->args.size(); ++i) least = std::min(least, in_int32(node->args[i], op));
+  if (least == InInt32::neither || node->text == "where" || kAnyOf.count(node->text) > 0) return least;
+  if (kRing.count(node->text) > 0) return InInt32::modulo;
+  if (least != InInt32::same) return InInt32::neither;
+  if (node->text == "abs" || node->text == "left_shift") return InInt32::modulo;
+  return kSame.count(node->text) > 0 ? InInt32::same : InInt32::neither;
+}
+
+/// What the CPU's loops over halves and int32 ask of a functor. Not on a GPU, where nobody asks, which nvcc would warn of.
 std::string traits(const Op& op) {
   if (op.condition) return "  static constexpr bool kHalves = false;  // its results are bool\n";
-  return keeps_halves(op.computed, op) ? "  static constexpr bool kExact = true;\n" : "";
+  std::string text;
+  if (keeps_halves(op.computed, op)) text += "  static constexpr bool kExact = true;\n";
+  if (op.dtypes != Dtypes::floating && in_int32(op.computed, op) != InInt32::neither)
+    text += "  static constexpr bool kInt32 = true;\n";
+  return text;
 }
 
 /// `code` with $0, $1, ... in place of these names.

@@ -298,8 +298,8 @@ void run_typed(BlockFunction<T> function, std::span<const View> inputs, std::spa
   check(function != nullptr, "the operands are {} (expected floating ones)", name(dtype_of<T>));
   Computed<T> values[kMaxOperands];
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if constexpr (std::is_same_v<T, int64_t>)
-      values[i] = numbers[i].integer;
+    if constexpr (std::is_integral_v<T>)
+      values[i] = static_cast<T>(numbers[i].integer);
     else
       values[i] = static_cast<Computed<T>>(numbers[i].real);
   }
@@ -308,10 +308,20 @@ void run_typed(BlockFunction<T> function, std::span<const View> inputs, std::spa
   BlockWalk<T>{function, walk, values, static_cast<int>(numbers.size())}();
 }
 
-/// Whether all tensors are bfloat16, which then need no buffers.
-bool are_bfloat16(std::span<const View> inputs, std::span<const View> outputs) {
-  const auto is = [](const View& view) { return view.dtype == DType::bfloat16; };
-  return std::all_of(inputs.begin(), inputs.end(), is) && std::all_of(outputs.begin(), outputs.end(), is);
+/// Runs it if there is such a function and all tensors are of its type: they then need no buffers.
+template <typename T>
+bool run_as_stored(BlockFunction<T> function, std::span<const View> inputs, std::span<const Number> numbers,
+                   std::span<const View> outputs) {
+  const auto is = [](const View& view) { return view.dtype == dtype_of<T>; };
+  if (function == nullptr || !std::all_of(outputs.begin(), outputs.end(), is) || !std::all_of(inputs.begin(), inputs.end(), is))
+    return false;
+  if constexpr (std::is_same_v<T, int32_t>) {
+    for (const Number& number : numbers) {
+      if (number.integer != static_cast<int32_t>(number.integer)) return false;
+    }
+  }
+  run_typed(function, inputs, numbers, outputs);
+  return true;
 }
 
 }  // namespace
@@ -323,11 +333,12 @@ void run(const Blocks& blocks, DType compute, std::span<const View> inputs, std:
   if (outputs[0].numel() == 0) return;
   switch (simd::compute_dtype(compute)) {
     case DType::float32:
-      if (blocks.bf16 != nullptr && are_bfloat16(inputs, outputs)) return run_typed(blocks.bf16, inputs, numbers, outputs);
+      if (run_as_stored(blocks.bf16, inputs, numbers, outputs) || run_as_stored(blocks.f16, inputs, numbers, outputs)) return;
       return run_typed(blocks.f32, inputs, numbers, outputs);
     case DType::float64:
       return run_typed(blocks.f64, inputs, numbers, outputs);
     default:
+      if (run_as_stored(blocks.i32, inputs, numbers, outputs)) return;
       return run_typed(blocks.i64, inputs, numbers, outputs);
   }
 }

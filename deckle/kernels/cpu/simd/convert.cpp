@@ -163,16 +163,25 @@ void store_run(const int64_t* from, int64_t count, void* to, DType dtype, int64_
   store(DECKLE_SIMD(conversion_table)().i64, from, count, to, dtype, stride);
 }
 
-void load_run(const void* from, DType, int64_t stride, int64_t count, bfloat16* to) {
-  const auto* const source = static_cast<const bfloat16*>(from);
+template <Moved T>
+void load_run(const void* from, DType, int64_t stride, int64_t count, T* to) {
+  const auto* const source = static_cast<const T*>(from);
   if (stride == 1) return void(std::copy_n(source, count, to));
   for (int64_t i = 0; i < count; ++i) to[i] = source[i * stride];
 }
-void store_run(const bfloat16* from, int64_t count, void* to, DType, int64_t stride) {
-  auto* const target = static_cast<bfloat16*>(to);
+template <Moved T>
+void store_run(const T* from, int64_t count, void* to, DType, int64_t stride) {
+  auto* const target = static_cast<T*>(to);
   if (stride == 1) return void(std::copy_n(from, count, target));
   for (int64_t i = 0; i < count; ++i) target[i * stride] = from[i];
 }
+
+template void load_run(const void*, DType, int64_t, int64_t, bfloat16*);
+template void load_run(const void*, DType, int64_t, int64_t, float16*);
+template void load_run(const void*, DType, int64_t, int64_t, int32_t*);
+template void store_run(const bfloat16*, int64_t, void*, DType, int64_t);
+template void store_run(const float16*, int64_t, void*, DType, int64_t);
+template void store_run(const int32_t*, int64_t, void*, DType, int64_t);
 
 }  // namespace deckle::kernels::cpu::simd
 #endif

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "deckle/base/dtype.h"
 #include "deckle/base/half.h"
@@ -19,9 +20,13 @@ void store_run(const float* from, int64_t count, void* to, DType dtype, int64_t 
 void store_run(const double* from, int64_t count, void* to, DType dtype, int64_t stride);
 void store_run(const int64_t* from, int64_t count, void* to, DType dtype, int64_t stride);
 
-/// The same between bfloat16 elements alone, which move as they are.
-void load_run(const void* from, DType dtype, int64_t stride, int64_t count, bfloat16* to);
-void store_run(const bfloat16* from, int64_t count, void* to, DType dtype, int64_t stride);
+/// The same between elements of one of these types, which move as they are.
+template <typename T>
+concept Moved = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16> || std::is_same_v<T, int32_t>;
+template <Moved T>
+void load_run(const void* from, DType dtype, int64_t stride, int64_t count, T* to);
+template <Moved T>
+void store_run(const T* from, int64_t count, void* to, DType dtype, int64_t stride);
 
 /// The type in which kernels compute on elements of `dtype`: float32 for itself and the halves, float64, int64 for the rest.
 constexpr DType compute_dtype(DType dtype) {

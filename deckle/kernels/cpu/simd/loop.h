@@ -1,8 +1,8 @@
 // The inner loop of a pointwise op: load a vector of every input, compute, store. Generated kernels are a functor F with
 //   template <class D, class V> V operator()(D d, V input0, V input1, ...) const
-// (kExact: its results on halves are halves, unrounded; kHalves = false: it needs no loop over halves)
-// and blocks<F, N>(), its N-input block functions for float and double (blocks_with_integers: and int64; blocks_of_integers:
-// int64 alone).
+// (kExact: its results on halves are halves, unrounded; kHalves = false: it needs no loop over halves; kInt32: in lanes of int32
+// it gives what it gives in those of int64, modulo 2^32) and blocks<F, N>(), its N-input block functions for float and double
+// (blocks_with_integers: and int64; blocks_of_integers: int64 alone).
 //
 // A number is broadcast to one vector beforehand and reloaded at every step, so one loop serves all mixtures of arrays and
 // numbers. The tail goes through padded copies: no lane beyond n is read or written.
@@ -12,6 +12,8 @@
 //   version                                             neg  square  add  div  sqrt  log
 //   blocks of 1,024 widened, computed, narrowed         101      99  199  292   214  212
 //   in one pass                                          49      62  112  133   151  184
+//
+// float16, on AVX-512, in one pass too: a vector of floats at a time is widened, computed and narrowed. int32 as it is.
 //
 // Included once per instruction set, after <hwy/highway.h>.
 #if defined(DECKLE_KERNELS_CPU_SIMD_LOOP_H) == defined(HWY_TARGET_TOGGLE)
@@ -189,30 +191,106 @@ template <class F, size_t N>
 void half_block(int64_t n, const bfloat16* const* inputs, const uint8_t* is_scalar, bfloat16* const* outputs) {
   half_block_loop<N>(half_loop<F, N>, n, inputs, is_scalar, outputs[0]);
 }
+
+/// An input of float16: elements, or a number.
+struct Float16Input {
+  const uint16_t* from;
+  size_t moves;  // as above
+  float number;
+  bool is_number;
+};
+using Float16Loop = void (*)(size_t count, const Float16Input* inputs, uint16_t* output);
+
+template <class F, size_t... I>
+HWY_INLINE void float16_vectors(size_t count, const Float16Input* inputs, uint16_t* output, std::index_sequence<I...>) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<hwy::float16_t, decltype(d)> halves;
+  const size_t lanes = hn::Lanes(d);
+  const hwy::float16_t* const start[] = {reinterpret_cast<const hwy::float16_t*>(inputs[I].from)...};
+  const size_t move[] = {inputs[I].moves...};
+  const hn::Vec<decltype(d)> number[] = {hn::Set(d, inputs[I].number)...};
+  const hn::Mask<decltype(d)> is_number[] = {hn::FirstN(d, inputs[I].is_number ? lanes : 0)...};
+  const auto load = [&](size_t k, size_t i) HWY_ATTR {
+    return hn::IfThenElse(is_number[k], number[k], hn::PromoteTo(d, hn::LoadU(halves, start[k] + (i & move[k]))));
+  };
+  const F f;
+  auto* const to = reinterpret_cast<hwy::float16_t*>(output);
+  for (size_t i = 0; i < count; i += lanes) hn::StoreU(hn::DemoteTo(halves, f(d, load(I, i)...)), halves, to + i);
+}
+template <class F, size_t N>
+void float16_loop(size_t count, const Float16Input* inputs, uint16_t* output) {
+  float16_vectors<F>(count, inputs, output, std::make_index_sequence<N>());
+}
+
+template <size_t N>
+HWY_NOINLINE void float16_block_loop(Float16Loop formula, int64_t n, const float16* const* inputs, const uint8_t* is_scalar,
+                                     float16* output) {
+  constexpr size_t kLanes = hn::MaxLanes(hn::ScalableTag<float>());  // vectors are full at this target
+  const size_t count = static_cast<size_t>(n), tail_size = count % kLanes, whole = count - tail_size;
+  HWY_ALIGN uint16_t tail[N + 1][kLanes] = {};
+  Float16Input in[N];
+  for (size_t k = 0; k < N; ++k) {
+    in[k] = {reinterpret_cast<const uint16_t*>(inputs[k]), ~size_t{0}, 0, false};
+    if (!is_scalar[k]) continue;
+    in[k] = {tail[N], 0, 0, true};
+    if (is_scalar[k] == pointwise::kNumber)
+      std::memcpy(&in[k].number, inputs[k], sizeof(float));
+    else
+      in[k].number = static_cast<float>(*inputs[k]);
+  }
+  auto* const to = reinterpret_cast<uint16_t*>(output);
+  formula(whole, in, to);
+  if (tail_size == 0) return;
+  for (size_t k = 0; k < N; ++k) {
+    if (is_scalar[k]) continue;
+    std::memcpy(tail[k], in[k].from + whole, tail_size * sizeof(uint16_t));
+    in[k].from = tail[k];
+  }
+  formula(kLanes, in, tail[N]);
+  std::memcpy(to + whole, tail[N], tail_size * sizeof(uint16_t));
+}
+
+template <class F, size_t N>
+void float16_block(int64_t n, const float16* const* inputs, const uint8_t* is_scalar, float16* const* outputs) {
+  float16_block_loop<N>(float16_loop<F, N>, n, inputs, is_scalar, outputs[0]);
+}
 #endif
 
-/// Null where runs of halves are converted before and after: on other targets, and of a functor with kHalves = false.
+/// Those of halves are null where runs of them are converted before and after: on other targets, and of a functor with kHalves =
+/// false.
 template <class F, size_t N>
-constexpr pointwise::BlockFunction<bfloat16> half_block_of() {
+void add_halves([[maybe_unused]] pointwise::Blocks& blocks) {
 #if HWY_TARGET == HWY_AVX3
-  if constexpr (!requires { F::kHalves; }) return half_block<F, N>;
+  if constexpr (!requires { F::kHalves; }) {
+    blocks.bf16 = half_block<F, N>;
+    blocks.f16 = float16_block<F, N>;
+  }
 #endif
-  return nullptr;
-}
-
-template <class F, size_t N>
-pointwise::Blocks blocks() {
-  return {block<F, N, float>, block<F, N, double>, nullptr, half_block_of<F, N>()};
-}
-
-template <class F, size_t N>
-pointwise::Blocks blocks_with_integers() {
-  return {block<F, N, float>, block<F, N, double>, block<F, N, int64_t>, half_block_of<F, N>()};
 }
 
 template <class F, size_t N>
 pointwise::Blocks blocks_of_integers() {
-  return {nullptr, nullptr, block<F, N, int64_t>};
+  pointwise::Blocks blocks = {nullptr, nullptr, block<F, N, int64_t>};
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (requires { F::kInt32; }) blocks.i32 = block<F, N, int32_t>;
+#endif
+  return blocks;
+}
+
+template <class F, size_t N>
+pointwise::Blocks blocks() {
+  pointwise::Blocks blocks = {block<F, N, float>, block<F, N, double>};
+  add_halves<F, N>(blocks);
+  return blocks;
+}
+
+template <class F, size_t N>
+pointwise::Blocks blocks_with_integers() {
+  pointwise::Blocks blocks = blocks_of_integers<F, N>();
+  blocks.f32 = block<F, N, float>;
+  blocks.f64 = block<F, N, double>;
+  add_halves<F, N>(blocks);
+  return blocks;
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE

@@ -24,18 +24,21 @@ HWY_INLINE V bitwise_xor(D, V x, V y) {
   return hn::Xor(x, y);
 }
 
-/// By 64 or more, or by less than 0: no bits are left.
+/// By as many as there are or more, or by less than 0: no bits are left.
 template <class D, class V>
 HWY_INLINE V left_shift(D d, V x, V y) {
-  return detail::each_lane(d, x, y, [](int64_t value, int64_t by) {
-    return by < 0 || by > 63 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(value) << by);
-  });
+  const hn::RebindToUnsigned<D> words;
+  const auto by = hn::BitCast(words, y), most = hn::Set(words, 8 * sizeof(hn::TFromD<D>) - 1);
+  const auto shifted = hn::Shl(hn::BitCast(words, x), hn::Min(by, most));
+  return hn::BitCast(d, hn::IfThenElseZero(hn::Eq(hn::Min(by, most), by), shifted));
 }
 
-/// The sign moves in; by 64 or more, or by less than 0, nothing else is left.
+/// The sign moves in; by as many as there are bits or more, or by less than 0, nothing else is left.
 template <class D, class V>
 HWY_INLINE V right_shift(D d, V x, V y) {
-  return detail::each_lane(d, x, y, [](int64_t value, int64_t by) { return value >> (by < 0 || by > 63 ? 63 : by); });
+  const hn::RebindToUnsigned<D> words;
+  const auto most = hn::Set(words, 8 * sizeof(hn::TFromD<D>) - 1);
+  return hn::Shr(x, hn::BitCast(d, hn::Min(hn::BitCast(words, y), most)));
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE

@@ -1,6 +1,7 @@
 // The pointwise driver against naive indexing in float64: random shapes, broadcasts, permutations, slices and dtypes.
 #include "deckle/kernels/cpu/pointwise/driver.h"
 
+#include <array>
 #include <atomic>
 
 #include "deckle/base/error.h"
@@ -25,8 +26,9 @@ void multiply_add_and_compare(int64_t n, const T* const* in, const uint8_t* is_s
     out[1][i] = less;
   }
 }
-/// The same of bfloat16 elements, whose numbers are floats.
-void multiply_add_and_compare_halves(int64_t n, const bfloat16* const* in, const uint8_t* is_scalar, bfloat16* const* out) {
+/// The same of halves, whose numbers are floats.
+template <typename H>
+void multiply_add_and_compare_halves(int64_t n, const H* const* in, const uint8_t* is_scalar, H* const* out) {
   ++calls;
   const auto at = [&](int input, int64_t i) {
     if (is_scalar[input] == kNumber) return *reinterpret_cast<const float*>(in[input]);
@@ -34,12 +36,13 @@ void multiply_add_and_compare_halves(int64_t n, const bfloat16* const* in, const
   };
   for (int64_t i = 0; i < n; ++i) {
     const float a = at(0, i), b = at(1, i);
-    out[0][i] = bfloat16(a * b + at(2, i));
-    out[1][i] = bfloat16(a < b ? 1.0f : 0.0f);
+    out[0][i] = H(a * b + at(2, i));
+    out[1][i] = H(a < b ? 1.0f : 0.0f);
   }
 }
-const Blocks kBlocks{&multiply_add_and_compare<float>, &multiply_add_and_compare<double>, &multiply_add_and_compare<int64_t>,
-                     &multiply_add_and_compare_halves};
+const Blocks kBlocks{&multiply_add_and_compare<float>,          &multiply_add_and_compare<double>,
+                     &multiply_add_and_compare<int64_t>,        &multiply_add_and_compare_halves<bfloat16>,
+                     &multiply_add_and_compare_halves<float16>, &multiply_add_and_compare<int32_t>};
 
 int64_t below(int64_t end) { return std::uniform_int_distribution<int64_t>(0, end - 1)(testing::engine()); }
 
@@ -108,17 +111,18 @@ TEST(PointwiseDriver, EveryShapeStrideAndDtypeGivesWhatIndexingGives) {
       return result;
     };
     const bool plain = below(3) == 0;   // all of one dtype and dense: the flat path
-    const bool halves = below(4) == 0;  // all bfloat16: no buffers
-    const DType one = halves ? DType::bfloat16 : DType::float32;
-    const DType a_type = plain || halves ? one : dtypes[below(8)], b_type = plain || halves ? one : dtypes[below(8)];
+    const bool stored = below(3) == 0;  // all of a dtype that needs no buffers
+    const DType one =
+        stored ? std::array{DType::bfloat16, DType::float16, DType::int32}[static_cast<size_t>(below(3))] : DType::float32;
+    const DType a_type = plain || stored ? one : dtypes[below(8)], b_type = plain || stored ? one : dtypes[below(8)];
     const DType compute = is_floating(a_type) || is_floating(b_type)
                               ? (a_type == DType::float64 || b_type == DType::float64 ? DType::float64 : DType::float32)
                               : DType::int64;
-    const DType result = plain || halves ? one : dtypes[2 + below(6)];
+    const DType result = plain || stored ? one : dtypes[2 + below(6)];
     Buffer a = plain ? testing::random_integers(operand_sizes(), a_type, 0, 8) : random_strided(operand_sizes(), a_type);
     Buffer b = plain ? testing::random_integers(operand_sizes(), b_type, 0, 8) : random_strided(operand_sizes(), b_type);
     Buffer sum = plain ? testing::poisoned(sizes, result) : random_strided(sizes, result);
-    Buffer less = plain ? testing::poisoned(sizes, one) : random_strided(sizes, !halves && below(2) ? DType::bool_ : result);
+    Buffer less = plain ? testing::poisoned(sizes, one) : random_strided(sizes, !stored && below(2) ? DType::bool_ : result);
     SCOPED_TRACE(::testing::Message() << "round " << round << " dtypes " << name(a_type) << " " << name(b_type) << " -> "
                                       << name(result));
     const double number = static_cast<double>(below(5));
@@ -144,6 +148,20 @@ TEST(PointwiseDriver, WritesInPlaceThroughAnyStridesAndDtypes) {
       run({&square<float>, &square<double>, &square<int64_t>}, dtype, {&x.view, 1}, {}, {&x.view, 1});
       EXPECT_EQ(testing::values(x.view), want) << name(dtype);
     }
+  }
+}
+
+/// Numbers beyond int32 are compared as they are: elements are then computed in int64.
+TEST(PointwiseDriver, NumbersBeyondInt32MeanWhatTheyAre) {
+  const auto less = [](int64_t n, const auto* const* in, const uint8_t* is_scalar, auto* const* out) {
+    for (int64_t i = 0; i < n; ++i) out[0][i] = in[0][is_scalar[0] ? 0 : i] < *in[1] ? 1 : 0;
+  };
+  const Blocks blocks{nullptr, nullptr, less, nullptr, nullptr, less};
+  const Buffer x = testing::random_integers({100}, DType::int32, -5, 5), result = testing::poisoned({100}, DType::int32);
+  for (const int64_t number : {int64_t{1} << 32, -(int64_t{1} << 32), int64_t{2}}) {
+    const Number bound{static_cast<double>(number), number};
+    run(blocks, DType::int64, {&x.view, 1}, {&bound, 1}, {&result.view, 1});
+    for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(result.view.ptr<int32_t>()[i], x.view.ptr<int32_t>()[i] < number ? 1 : 0);
   }
 }
 
