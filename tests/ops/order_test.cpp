@@ -75,15 +75,9 @@ TEST(RunningProducts, AreRightAtZerosToo) {
 // What stands behind an element meets before it: products of these alone leave the range.
 TEST(RunningProducts, StayInTheRangeWhereTheirElementsLeaveIt) {
   const auto ratios = [](const std::vector<float>& elements, DType dtype, const std::vector<double>& want) {
-    const Tensor x = tensor(elements).to(dtype), got = cumprod(x, 0).to(DType::float64);
-    const NestedTensor rows = NestedTensor::from_lengths(cat({x, x}), {x.size(0), x.size(0)});
-    const Tensor ragged = slice(cumprod(rows, 1).values(), 0, x.size(0), 2 * x.size(0)).to(DType::float64);
-    for (const Tensor& at : {got, ragged}) {
-      for (size_t i = 0; i < want.size(); ++i) {
-        const double value = at.to_vector()[i];
-        EXPECT_NEAR(want[i] == 0 ? value + 1 : value / want[i], 1, dtype == DType::float32 ? 3e-7 : 5e-3) << i << ": " << value;
-      }
-    }
+    const std::vector<double> got = cumprod(tensor(elements).to(dtype), 0).to(DType::float64).to_vector();
+    for (size_t i = 0; i < want.size(); ++i)
+      EXPECT_NEAR(want[i] == 0 ? got[i] + 1 : got[i] / want[i], 1, dtype == DType::float32 ? 3e-7 : 5e-3) << i << ": " << got[i];
   };
   ratios({1e-30f, 1e30f, 1e30f}, DType::float32, {1e-30, 1, 1e30});
   ratios({0, 1e30f, 1e30f}, DType::float32, {0, 0, 0});
