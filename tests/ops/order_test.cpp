@@ -85,23 +85,6 @@ TEST(RunningProducts, StayInTheRangeWhereTheirElementsLeaveIt) {
   ratios({1000, .001f, .001f}, DType::float16, {1000, 1, .001});
 }
 
-// Where the difference of its ends is no finite number.
-TEST(Lerp, TakesEndsAsFarApartAsTheyCanBe) {
-  const double most = std::numeric_limits<double>::max(), infinity = std::numeric_limits<double>::infinity();
-  const auto at = [](double self, double end, double weight) { return lerp(tensor(self), tensor(end), tensor(weight)).item(); };
-  EXPECT_EQ(at(most, -most, 0), most);
-  EXPECT_EQ(at(most, -most, 1), -most);
-  EXPECT_EQ(at(most, -most, 0.5), 0);
-  EXPECT_EQ(at(1, infinity, 0), 1);
-  EXPECT_EQ(at(infinity, 1, 1), 1);
-  EXPECT_EQ(at(1, infinity, -30), -infinity);
-  EXPECT_EQ(at(infinity, infinity, 0.25), infinity);
-  EXPECT_TRUE(std::isnan(at(infinity, -infinity, 0.5)));
-  EXPECT_DOUBLE_EQ(lerp(tensor(most), tensor(-most), 0.75).item(), -most / 2);
-  EXPECT_EQ(quantile(tensor({-most, most}), 0.5).item(), 0);
-  EXPECT_EQ(quantile(tensor({-most, most, most}), 0.25).item(), 0);
-}
-
 TEST(Places, OfSortedRowsCountWhatIsLess) {
   const Tensor row = tensor({1.0, 2.0, 2.0, 4.0}), wanted = tensor({{0.0, 1.0}, {2.0, 5.0}});
   EXPECT_EQ(searchsorted(row, wanted).to_vector<int64_t>(), (Integers{0, 0, 1, 4}));
