@@ -71,23 +71,15 @@ Cache& cache(Device device) {
 /// Whether blocks freed in this stream are still in use: a graph that lives writes and reads them in each replay.
 bool serves_a_graph(const Cache& shared, void* stream) { return shared.kept.contains(stream); }
 
-/// Gives free blocks back to the pool: those of each stream in the order of to(stream); none: they stay.
-template <typename To>
-void give_back(Cache& shared, Device device, const To& to) {
+/// Gives free blocks back to the pool, but for those of a recorded stream.
+void give_back_free(Cache& shared, Device device) {
   std::erase_if(shared.free, [&](const auto& entry) {
     const auto& [taker, size] = entry.first;
-    const std::optional<Stream> stream = to(taker);
-    if (!stream) return false;
-    for (void* block : entry.second) pool::give(block, size, device, *stream);
+    if (serves_a_graph(shared, taker)) return false;
+    for (void* block : entry.second) pool::give(block, size, device, Stream{taker});
     shared.stats.cached -= size * std::ssize(entry.second);
     return true;
   });
-}
-
-/// All that no recorded stream has.
-void give_back_free(Cache& shared, Device device) {
-  give_back(shared, device,
-            [&](void* taker) { return serves_a_graph(shared, taker) ? std::nullopt : std::optional(Stream{taker}); });
 }
 
 void release(Cache& shared, Device device) {
