@@ -665,6 +665,16 @@ TEST_P(AttentionBackwardScored, AddsABiasOfEachSequenceAndSumsItsGradient) {
   verify_ragged_bias(ragged({}, {}), {15, 3});
 }
 
+// Small ones of each kind, which compute-sanitizer can follow.
+TEST_P(AttentionBackwardScored, AddsFewBiases) {
+  for (const int dims : {15, 7, 11, 3}) {
+    CaseOptions o = dense(2, 70, 136, kCausal);
+    o.bias_dims = dims;
+    verify_backward(o);
+    if (dims != 7) verify_ragged_bias(ragged({5, 70, 0, 1}, {4, 141, 3, 1}, kCausal), {dims});
+  }
+}
+
 // Many short sequences beside a long one; enough heads that the last ones do not rise.
 TEST_P(AttentionBackwardScored, AddsABiasOfManySequences) {
   std::mt19937_64 random(seed() + 5);

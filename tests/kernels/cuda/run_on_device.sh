@@ -13,10 +13,10 @@ commit=${DECKLE_COMMIT:-$(git -C "$root" rev-parse --short=10 HEAD 2> /dev/null)
 
 # A few small problems of each kind: full name patterns of tests, for the sanitizers.
 few_forward='*ServesEmpty*bf16_*:*ServesRagged*bf16_64:*ServesRagged*bf16_128:*AddsUp*bf16_128:*ServesGrouped*bf16_256'
-few_backward='*Tiny*bf16_*:*RaggedOfShort*bf16_*:*Scales*bf16_*:*Tiny*/f16_128:*FewRows*bf16_128'
+few_backward='*Tiny*bf16_*:*RaggedOfShort*bf16_*:*Scales*bf16_*:*Tiny*/f16_128:*FewRows*bf16_128:*AddsFewBiases*bf16_64'
 # Racecheck is slower by far: compiled head dims alone.
 race_forward='*ServesEmpty*bf16_64:*ServesEmpty*bf16_256:*ServesGrouped*bf16_128:*ServesRagged*bf16_64'
-race_backward='*Tiny*bf16_64:*Tiny*bf16_128:*Tiny*bf16_256:*RaggedOfShort*bf16_64:*FewRows*bf16_128'
+race_backward='*Tiny*bf16_64:*Tiny*bf16_128:*Tiny*bf16_256:*RaggedOfShort*bf16_64:*FewRows*bf16_128:*AddsFewBiases*bf16_64'
 
 sanitize() {  # TOOL DIRECTION PATH: one line to the summary, and which kernels the reports of races name
   local filter=few_$2 log=$out/$1_$2_$3.txt

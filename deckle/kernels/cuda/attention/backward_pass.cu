@@ -32,6 +32,7 @@
 #include "deckle/kernels/cuda/attention/portable_planes.h"
 #include "deckle/kernels/cuda/attention/problem.cuh"
 #include "deckle/kernels/cuda/attention/ragged_bias.h"
+#include "deckle/kernels/cuda/attention/score_gradients.h"
 
 namespace deckle::kernels::cuda::attention {
 namespace {
@@ -122,7 +123,10 @@ class Pass {
     if (wants_slopes() && slope_bytes > 0)
       check(cudaMemsetAsync(memory<float>(plan_.slope_sums), 0, slope_bytes, stream_), kName);
     for (const auto& launch : launches_) launch();
-    if (sums_bias()) portable::bias_gradient(arguments_, memory<void>(plan_.bias_statistics), stream_);
+    if (plan_.keeps_scores)
+      sum_score_gradients(arguments_, kept_scores(), stream_);
+    else if (sums_bias())
+      portable::bias_gradient(arguments_, memory<void>(plan_.bias_sums), stream_);
     if (wants_slopes())
       portable::add_parts(memory<float>(plan_.slope_sums), arguments_.grad_slopes, sizes_.heads, plan_.slope_parts, stream_);
     portable::sink_gradients(arguments_, memory<void>(plan_.sink_sums), stream_);
@@ -132,8 +136,10 @@ class Pass {
  private:
   enum class Start { after_predecessor, beside_predecessor };
 
-  // By the portable kernels' walk.
+  // Of dS that is kept in memory, or, where it takes too much, by the portable kernels' walk.
   bool sums_bias() const { return !sizes_.ragged() && is_sum(sizes_, arguments_.grad_bias); }
+
+  CudaAttentionPlane kept_scores() const { return score_gradients(sizes_, memory<void>(plan_.bias_sums)); }
 
   bool wants_slopes() const { return problem_.slopes != nullptr && arguments_.grad_slopes != nullptr; }
 
@@ -214,12 +220,14 @@ class Pass {
     common_.bias = map_of(problem_.bias);
     common_.bias_has_heads = problem_.bias.head_stride != 0;
     common_.bias_has_sequences = problem_.bias.sequence_stride != 0;
-    common_.wants_grad_bias = arguments_.grad_bias.data != nullptr && !sums_bias();
-    if (common_.wants_grad_bias) common_.grad_bias = map_of(arguments_.grad_bias);
+    common_.wants_grad_bias = arguments_.grad_bias.data != nullptr && (plan_.keeps_scores || !sums_bias());
+    if (common_.wants_grad_bias) common_.grad_bias = map_of(plan_.keeps_scores ? kept_scores() : arguments_.grad_bias);
   }
 
   // Of tiles that no kernel visits, and of a bias that reaches beyond rows and keys. The gradient lies as bias_why_not wants it.
   void clear_bias_gradient() const {
+    if (plan_.keeps_scores && !equal_costs(problem_))
+      check(cudaMemsetAsync(memory<void>(plan_.bias_sums), 0, score_gradients_bytes(sizes_), stream_), kName);
     const CudaAttentionPlane& plane = arguments_.grad_bias;
     if (plane.data == nullptr || sizes_.ragged() || sums_bias()) return;
     const bool visited = equal_costs(problem_) && plane.rows == sizes_.query_rows && plane.columns == sizes_.key_rows;

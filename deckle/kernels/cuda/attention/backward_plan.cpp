@@ -8,6 +8,7 @@
 #include "deckle/kernels/cuda/attention/portable_features.h"
 #include "deckle/kernels/cuda/attention/portable_planes.h"
 #include "deckle/kernels/cuda/attention/ragged_bias.h"
+#include "deckle/kernels/cuda/attention/score_gradients.h"
 #include "deckle/kernels/cuda/attention/tile_walks.cuh"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 
@@ -39,7 +40,7 @@ int parts_of(int64_t tiles, int group) {
 // Of one of the two buffers of dS: two heads of 4k rows and keys are 64 MB.
 constexpr int64_t kMostScoreBytes = int64_t{128} << 20;
 
-// Of the panels of a bias and of its gradient, unless those of one kv head take more.
+// Of the panels of a bias and of its gradient, unless those of one kv head take more; of dS of a dense batch.
 constexpr int64_t kMostPanelBytes = int64_t{1} << 30;
 
 // How many (sequence, kv head) pairs have their dS in memory at once: as many as fit, but so that the blocks of each launch end
@@ -178,8 +179,11 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem, const CudaAttent
       bytes += 2 * int64_t{sizeof(float)} * sizes.kv_heads * parts * key_sums_rows * head_dim;
     }
   }
-  bias_statistics = bytes;
-  if (!ragged && is_sum(sizes, grad_bias)) bytes += (portable::bias_gradient_bytes(problem) + 255) / 256 * 256;
+  bias_sums = bytes;
+  if (!ragged && is_sum(sizes, grad_bias)) {
+    keeps_scores = one_pass && score_gradients_bytes(sizes) <= kMostPanelBytes;
+    bytes += ((keeps_scores ? score_gradients_bytes(sizes) : portable::bias_gradient_bytes(problem)) + 255) / 256 * 256;
+  }
   sink_sums = bytes;
   bytes += (portable::sink_gradient_bytes(problem) + 255) / 256 * 256;
   if (one_pass && problem.slopes != nullptr)
