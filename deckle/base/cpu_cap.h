@@ -9,7 +9,7 @@ namespace deckle {
 enum class CpuIsa : uint8_t { sse2, avx2, avx512, avx512_bf16, amx_bf16 };
 
 /// The strongest instruction set that this process may use: what the CPU has, capped by the environment variable
-/// DECKLE_CPU (sse2, avx2, avx512, avx512_bf16, amx_bf16). Read once; an unknown value is an Error.
+/// DECKLE_CPU (sse2, avx2, avx512, avx512_bf16, amx_bf16). Read once, when Deckle is loaded; an unknown value is an Error.
 CpuIsa cpu_isa();
 
 /// The value of DECKLE_CPU, or null where it is not set.

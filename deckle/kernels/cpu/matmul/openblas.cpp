@@ -1,4 +1,9 @@
 // The kernels that OpenBLAS selects, once a process.
+//
+// OpenBLAS is told of a core by the environment alone, which is no thread's to write while another reads it. So it is told when
+// Deckle is loaded: before main, and before the program has threads. What remains is a program that loads Deckle later (dlopen)
+// while another of its threads reads the environment or multiplies by OpenBLAS, and only where a core is to be named at all:
+// where DECKLE_CPU is set, or the processor is newer than OpenBLAS.
 
 #include "deckle/kernels/cpu/matmul/openblas.h"
 
@@ -11,6 +16,7 @@
 #include <string_view>
 
 #include "deckle/base/cpu_cap.h"
+#include "deckle/base/error.h"
 
 // OpenBLAS selects its kernels when it is loaded. These two exported functions make it select again; a build for a single core
 // type lacks both.
@@ -44,6 +50,13 @@ void select_kernels() {
     setenv(kCoreType, kept->c_str(), 1);
   else
     unsetenv(kCoreType);
+}
+
+__attribute__((constructor)) void select_at_load() {
+  try {
+    prepare_openblas();
+  } catch (const Error&) {  // DECKLE_CPU names no set, as the first use of OpenBLAS will say again
+  }
 }
 
 }  // namespace

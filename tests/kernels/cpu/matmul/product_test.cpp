@@ -444,6 +444,18 @@ TEST(InstructionSet, OfTheProcessorIsUsedByOpenBlas) {
   EXPECT_EQ(cpu_isa() == CpuIsa::sse2, std::string_view(openblas_get_corename()) == "Prescott");
 }
 
+/// In a process of its own, which has multiplied nothing: at the first product another thread may be reading the environment.
+TEST(InstructionSet, IsSelectedInOpenBlasBeforeMain) {
+  if (asked_isa() == nullptr) GTEST_SKIP() << "DECKLE_CPU is not set";
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto tell_core = [] {
+    fmt::print(stderr, "{}", openblas_get_corename());
+    std::exit(0);
+  };
+  const char* const core = cpu_isa() == CpuIsa::sse2 ? "Prescott" : cpu_isa() == CpuIsa::avx2 ? "Haswell" : "SkylakeX";
+  EXPECT_EXIT(tell_core(), ::testing::ExitedWithCode(0), core);
+}
+
 TEST(InstructionSet, IsCappedInBothLibraries) {
   for (const DType dtype : {DType::float32, DType::float64}) {
     // Flat: neither small nor in blocks of registers, which take no library.
