@@ -48,22 +48,32 @@ constexpr size_t kMaxPrimitives = 2048;
   throw Error(ErrorKind::runtime, std::string("oneDNN ") + what + ": " + error.what());
 }
 
-dnnl::engine make_engine() {
+/// The strongest set that oneDNN is to use.
+dnnl_cpu_isa_t wanted_isa() {
   switch (cpu_isa()) {
     case CpuIsa::sse2:
-      dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);
-      break;
+      return dnnl_cpu_isa_sse41;
     case CpuIsa::avx2:
-      dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
-      break;
+      return dnnl_cpu_isa_avx2;
     case CpuIsa::avx512:
-      dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_vnni);
-      break;
+      return dnnl_cpu_isa_avx512_core_vnni;
     case CpuIsa::avx512_bf16:
     case CpuIsa::amx_bf16:
-      // Keeps oneDNN from using AMX tiles where the table or DECKLE_CPU rules them out.
-      if (bf16_arithmetic() != Bf16Arithmetic::tiles) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
       break;
+  }
+  // Keeps oneDNN from using AMX tiles where the table or DECKLE_CPU rules them out.
+  return bf16_arithmetic() == Bf16Arithmetic::tiles ? dnnl_cpu_isa_all : dnnl_cpu_isa_avx512_core_bf16;
+}
+
+/// oneDNN takes a limit before its first use alone. Where the program used it before Deckle, it goes on with what the program let
+/// it have: DECKLE_CPU cannot lower that, which is an Error; without, that is what the processor has, as it is for Deckle (but
+/// for AVX without AVX2, which oneDNN then uses alone).
+dnnl::engine make_engine() {
+  const dnnl_cpu_isa_t wanted = wanted_isa();
+  const bool refused = wanted != dnnl_cpu_isa_all && dnnl_set_max_cpu_isa(wanted) != dnnl_success;
+  if (refused && cpu_isa() < cpu_info().isa && (dnnl_get_effective_cpu_isa() & ~wanted) != 0) {
+    throw Error(ErrorKind::runtime, std::string("DECKLE_CPU caps at ") + name(cpu_isa()) +
+                                        ", but the program used oneDNN with more (expected that Deckle multiplies first)");
   }
   return dnnl::engine(dnnl::engine::kind::cpu, 0);
 }

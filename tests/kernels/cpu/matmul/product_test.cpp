@@ -487,6 +487,25 @@ TEST(InstructionSet, IsCappedInBothLibraries) {
   }
 }
 
+/// In a process of its own, whose oneDNN takes no limit any more.
+TEST(InstructionSet, IsNoneThatOneDnnRefuses) {
+  ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto multiply = [] {
+    dnnl_get_effective_cpu_isa();
+    const Buffer a = random_normal({8, 128}, DType::float32), b = random_normal({128, 128}, DType::float32),
+                 c = poisoned({8, 128}, DType::float32);  // flat
+    try {
+      kernels::cpu::mm({}, a.view, b.view, c.view);
+    } catch (const Error&) {
+      std::exit(3);
+    }
+    expect_close(c.view, naive(a.view, b.view), tolerance(DType::float32, 128));
+    std::exit(::testing::Test::HasFailure() ? 5 : 0);
+  };
+  const CpuIsa most = amx_granted() ? CpuIsa::amx_bf16 : CpuIsa::avx512_bf16;
+  EXPECT_EXIT(multiply(), ::testing::ExitedWithCode(cpu_isa() < std::min(cpu_info().isa, most) ? 3 : 0), "");
+}
+
 constexpr int kAmxTiles = 0x300;  // what dnnl_cpu_isa_t of AMX has beside AVX512-BF16
 
 TEST(Bf16Products, TakeTheArithmeticThatIsForced) {
