@@ -127,10 +127,10 @@ inline void backward_block_on_tiles(const AttentionProblem& problem, const Atten
       }
       const int64_t lanes = tile.blocks * kW;
       statistics.load(row, tile.count, kRows, h, lse, delta);
-      bool near = true;  // elsewhere lse log2 e is rounded by more than exponents hold, or leaves float32
+      bool near = true;
       for (int64_t r = 0; r < lanes; ++r) {
         lse2[r] = lse[r] * static_cast<float>(kLog2E);
-        near = near && !(std::abs(lse[r]) > 1048576.0f && std::isfinite(lse[r]));
+        near = near && !(std::abs(lse[r]) > simd::kFarReference && std::isfinite(lse[r]));
       }
       q.load_seen(x.q, row, tile.count, h, lse);
       dout.load_seen(cotangent.out, row, tile.count, h, lse);

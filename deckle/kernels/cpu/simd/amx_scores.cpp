@@ -70,10 +70,8 @@ DECKLE_SCORES_INLINE __m512 weights_of(const float* __restrict scores, int64_t k
   return _mm512_add_ps(total0, total1);
 }
 
-/// References of rows far from 0, as of scores all of which have a bias that stands for -inf: times log2 e they are rounded by
-/// more than exponents hold, or leave float32. There they are subtracted first.
 DECKLE_SCORES_INLINE __mmask16 are_far(__m512 references, __mmask16 seen) {
-  return _mm512_mask_cmp_ps_mask(seen, _mm512_abs_ps(references), _mm512_set1_ps(1048576.0f), _CMP_GT_OQ);
+  return _mm512_mask_cmp_ps_mask(seen, _mm512_abs_ps(references), _mm512_set1_ps(kFarReference), _CMP_GT_OQ);
 }
 
 template <int kVectors>
