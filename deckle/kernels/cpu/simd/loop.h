@@ -107,6 +107,23 @@ void block(int64_t n, const T* const* inputs, const uint8_t* is_scalar, T* const
 }
 
 #if HWY_TARGET == HWY_AVX3
+/// The formula on `count` elements of two bytes: whole vectors where they lie, the rest through padded copies. Numbers, whose
+/// pointers stay, are whole vectors already.
+template <size_t N, size_t kLanes, class Input>
+HWY_INLINE void halves_with_tail(void (*formula)(size_t, const Input*, uint16_t*), size_t count, Input* in, uint16_t* to) {
+  const size_t tail_size = count % kLanes, whole = count - tail_size;
+  formula(whole, in, to);
+  if (tail_size == 0) return;
+  HWY_ALIGN uint16_t tail[N + 1][kLanes] = {};
+  for (size_t k = 0; k < N; ++k) {
+    if (in[k].moves == 0) continue;
+    std::memcpy(tail[k], in[k].from + whole, tail_size * sizeof(uint16_t));
+    in[k].from = tail[k];
+  }
+  formula(kLanes, in, tail[N]);
+  std::memcpy(to + whole, tail[N], tail_size * sizeof(uint16_t));
+}
+
 /// How the words of an input of bfloat16 become floats: the even elements, in their lower halves, by a shift, the odd ones by a
 /// mask. Of a number, a float in every word, neither changes anything.
 struct HalfInput {
@@ -156,7 +173,6 @@ HWY_NOINLINE void half_block_loop(HalfLoop formula, int64_t n, const bfloat16* c
                                   bfloat16* output) {
   const hn::ScalableTag<uint32_t> words;
   constexpr size_t kLanes = 2 * hn::MaxLanes(words);  // halves; vectors are full at this target
-  const size_t count = static_cast<size_t>(n), tail_size = count % kLanes, whole = count - tail_size;
   HWY_ALIGN uint16_t spread[N][kLanes];
   HalfInput in[N];
   for (size_t k = 0; k < N; ++k) {
@@ -174,17 +190,7 @@ HWY_NOINLINE void half_block_loop(HalfLoop formula, int64_t n, const bfloat16* c
     in[k].from = spread[k];
     in[k].moves = 0;
   }
-  auto* const to = reinterpret_cast<uint16_t*>(output);
-  formula(whole, in, to);
-  if (tail_size == 0) return;
-  HWY_ALIGN uint16_t tail[N + 1][kLanes] = {};
-  for (size_t k = 0; k < N; ++k) {
-    if (is_scalar[k]) continue;
-    std::memcpy(tail[k], in[k].from + whole, tail_size * sizeof(uint16_t));
-    in[k].from = tail[k];
-  }
-  formula(kLanes, in, tail[N]);
-  std::memcpy(to + whole, tail[N], tail_size * sizeof(uint16_t));
+  halves_with_tail<N, kLanes>(formula, static_cast<size_t>(n), in, reinterpret_cast<uint16_t*>(output));
 }
 
 template <class F, size_t N>
@@ -226,28 +232,18 @@ template <size_t N>
 HWY_NOINLINE void float16_block_loop(Float16Loop formula, int64_t n, const float16* const* inputs, const uint8_t* is_scalar,
                                      float16* output) {
   constexpr size_t kLanes = hn::MaxLanes(hn::ScalableTag<float>());  // vectors are full at this target
-  const size_t count = static_cast<size_t>(n), tail_size = count % kLanes, whole = count - tail_size;
-  HWY_ALIGN uint16_t tail[N + 1][kLanes] = {};
+  static constexpr uint16_t kNothing[kLanes] = {};                   // what is read where there is a number
   Float16Input in[N];
   for (size_t k = 0; k < N; ++k) {
     in[k] = {reinterpret_cast<const uint16_t*>(inputs[k]), ~size_t{0}, 0, false};
     if (!is_scalar[k]) continue;
-    in[k] = {tail[N], 0, 0, true};
+    in[k] = {kNothing, 0, 0, true};
     if (is_scalar[k] == pointwise::kNumber)
       std::memcpy(&in[k].number, inputs[k], sizeof(float));
     else
       in[k].number = static_cast<float>(*inputs[k]);
   }
-  auto* const to = reinterpret_cast<uint16_t*>(output);
-  formula(whole, in, to);
-  if (tail_size == 0) return;
-  for (size_t k = 0; k < N; ++k) {
-    if (is_scalar[k]) continue;
-    std::memcpy(tail[k], in[k].from + whole, tail_size * sizeof(uint16_t));
-    in[k].from = tail[k];
-  }
-  formula(kLanes, in, tail[N]);
-  std::memcpy(to + whole, tail[N], tail_size * sizeof(uint16_t));
+  halves_with_tail<N, kLanes>(formula, static_cast<size_t>(n), in, reinterpret_cast<uint16_t*>(output));
 }
 
 template <class F, size_t N>
