@@ -139,40 +139,31 @@ HWY_INLINE V sign(D d, V x) {
   return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), one, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Neg(one), x));
 }
 
-/// To whole numbers; integers are.
-template <class D, class V>
-HWY_INLINE V floor([[maybe_unused]] D d, V x) {
-  if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) return x;
-#if HWY_TARGET == HWY_SCALAR  // Highway's own loses the sign of zero there
+/// To a whole number, which integers are: by C's function where a vector is one number, of whose zero Highway's loses the sign.
+template <class V, class OfNumber, class OfVector>
+HWY_INLINE V to_whole(V x, [[maybe_unused]] OfNumber of_number, [[maybe_unused]] OfVector of_vector) {
+  if constexpr (!hwy::IsFloat<hn::TFromV<V>>())
+    return x;
+  else if constexpr (HWY_TARGET == HWY_SCALAR)
+    return hn::Set(hn::DFromV<V>(), of_number(hn::GetLane(x)));
   else
-    return hn::Set(d, std::floor(hn::GetLane(x)));
-#else
-  else
-    return hn::Floor(x);
-#endif
+    return of_vector(x);
 }
 template <class D, class V>
-HWY_INLINE V ceil([[maybe_unused]] D d, V x) {
-  if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) return x;
-#if HWY_TARGET == HWY_SCALAR
-  else
-    return hn::Set(d, std::ceil(hn::GetLane(x)));
-#else
-  else
-    return hn::Ceil(x);
-#endif
+HWY_INLINE V floor(D, V x) {
+  return to_whole(
+      x, [](auto y) { return std::floor(y); }, [](auto y) HWY_ATTR { return hn::Floor(y); });
+}
+template <class D, class V>
+HWY_INLINE V ceil(D, V x) {
+  return to_whole(
+      x, [](auto y) { return std::ceil(y); }, [](auto y) HWY_ATTR { return hn::Ceil(y); });
 }
 /// Ties to even.
 template <class D, class V>
-HWY_INLINE V round([[maybe_unused]] D d, V x) {
-  if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) return x;
-#if HWY_TARGET == HWY_SCALAR
-  else
-    return hn::Set(d, std::nearbyint(hn::GetLane(x)));
-#else
-  else
-    return hn::Round(x);
-#endif
+HWY_INLINE V round(D, V x) {
+  return to_whole(
+      x, [](auto y) { return std::nearbyint(y); }, [](auto y) HWY_ATTR { return hn::Round(y); });
 }
 template <class D, class V>
 HWY_INLINE V trunc(D, V x) {
