@@ -85,9 +85,9 @@ HWY_INLINE void store_sum_of_blocks(D d, hn::Vec<D> v, hn::TFromD<D>* to) {
 template <int kCount, class D, typename T = hn::TFromD<D>>
 HWY_INLINE void sums_of_lanes(D d, const hn::Vec<D>* sums, T* to) {
 #if HWY_TARGET != HWY_SCALAR
-  if constexpr (kCount == 4 && kTransposeGroup<T> == 4) {  // all four at once take fewer shuffles than two of them
-    hn::Vec<D> lanes[4];
-    transpose_blocks(d, sums, lanes);
+  if constexpr (kCount == 4 && kSquareSide<T> == 4) {  // all four at once take fewer shuffles than two of them
+    hn::Vec<D> lanes[4] = {sums[0], sums[1], sums[2], sums[3]};
+    transpose_squares(d, lanes);
     const auto blocks = hn::Add(hn::Add(lanes[0], lanes[1]), hn::Add(lanes[2], lanes[3]));
     store_sum_of_blocks(d, blocks, to);
     return;

@@ -205,7 +205,7 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
     ForwardBlock<T>& s = state[block];
     const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first);
     // Whole blocks of the same type are stored straight to memory.
-    const bool direct = problem.dtype == dtype_of<T> && count == kW && Dv % kTransposeGroup<T> == 0;
+    const bool direct = problem.dtype == dtype_of<T> && count == kW && Dv % kSquareSide<T> == 0;
     T* to = direct ? reinterpret_cast<T*>(row_address(problem.dtype, result.out, sequence.first_row + first, task.head)) : rows;
     finish_block(s.started ? out_t + block * o_rows * kW : nullptr, Dv, s.maximum, s.sum,
                  static_cast<T>(Dropout::factor(problem.dropout)), to, direct ? result.out.row_stride : v_stride);

@@ -15,6 +15,7 @@
 #include "deckle/kernels/args/attention.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
 #include "deckle/kernels/cpu/simd/halves.h"
+#include "deckle/kernels/cpu/simd/squares.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -118,39 +119,16 @@ void store_rows(DType dtype, const AttentionRows& rows, int64_t first, int64_t c
   for (int64_t r = 0; r < count; ++r) store_row(dtype, tile + r * stride, n, row_address(dtype, rows, first + r, head));
 }
 
-/// Side of the square blocks of transpose(); one without vectors.
-template <typename T>
-inline constexpr int kTransposeGroup = HWY_TARGET == HWY_SCALAR ? 1 : 16 / static_cast<int>(sizeof(T));
-
 #if HWY_TARGET != HWY_SCALAR
 /// The vector whose 128-bit block b is the one at from + b * step.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> load_blocks(D d, const T* from, int64_t step) {
-  constexpr int kBlocks = kLanes<T> / kTransposeGroup<T>;
+  constexpr int kBlocks = kLanes<T> / kSquareSide<T>;
   auto blocks = hn::LoadDup128(d, from + (kBlocks - 1) * step);
 #pragma GCC unroll 4
   for (int b = kBlocks - 2; b >= 0; --b)
-    blocks = hn::IfThenElse(hn::FirstN(d, (b + 1) * kTransposeGroup<T>), hn::LoadDup128(d, from + b * step), blocks);
+    blocks = hn::IfThenElse(hn::FirstN(d, (b + 1) * kSquareSide<T>), hn::LoadDup128(d, from + b * step), blocks);
   return blocks;
-}
-
-/// out[i] = lane i of each in[...], block by block.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE void transpose_blocks(D d, const V* in, V* out) {
-  if constexpr (kTransposeGroup<hn::TFromD<D>> == 4) {
-    const hn::RepartitionToWide<D> pairs;
-    const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, in[0], in[1])),
-               low23 = hn::BitCast(pairs, hn::InterleaveLower(d, in[2], in[3]));
-    const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, in[0], in[1])),
-               high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, in[2], in[3]));
-    out[0] = hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23));
-    out[1] = hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23));
-    out[2] = hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23));
-    out[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
-  } else {
-    out[0] = hn::InterleaveLower(d, in[0], in[1]);
-    out[1] = hn::InterleaveUpper(d, in[0], in[1]);
-  }
 }
 #endif
 
@@ -163,23 +141,23 @@ void transpose(const T* HWY_RESTRICT from, int64_t from_stride, int64_t rows, in
     for (int64_t r = 0; r < rows; ++r) to[c * to_stride + r] = from[r * from_stride + c];
   }
 #else
-  constexpr int kGroup = kTransposeGroup<T>;
+  constexpr int kGroup = kSquareSide<T>;
   const auto groups = [&](auto d, int64_t r, int64_t step) {  // as many rows as d has lanes, in whole vectors
     using V = hn::Vec<decltype(d)>;
     for (int64_t c = 0; c < columns; c += kGroup) {
-      V in[kGroup], out[kGroup];
+      V v[kGroup];
 #pragma GCC unroll 4
       for (int i = 0; i < kGroup; ++i) {
         const T* source = from + (r + i) * from_stride + c;
         if constexpr (hn::MaxLanes(d) == kGroup) {
-          in[i] = hn::LoadU(d, source);
+          v[i] = hn::LoadU(d, source);
         } else {
-          in[i] = load_blocks(d, source, step);
+          v[i] = load_blocks(d, source, step);
         }
       }
-      transpose_blocks(d, in, out);
+      transpose_squares(d, v);
 #pragma GCC unroll 4
-      for (int i = 0; i < kGroup; ++i) hn::StoreU(out[i], d, to + (c + i) * to_stride + r);
+      for (int i = 0; i < kGroup; ++i) hn::StoreU(v[i], d, to + (c + i) * to_stride + r);
     }
   };
   int64_t r = 0;

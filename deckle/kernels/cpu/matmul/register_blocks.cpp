@@ -25,6 +25,7 @@
 
 #include "deckle/kernels/cpu/matmul/register_blocks.h"
 #include "deckle/kernels/cpu/simd/rows.h"
+#include "deckle/kernels/cpu/simd/squares.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
@@ -106,30 +107,20 @@ HWY_NOINLINE void block_product(const matmul::BlockArgs<T>& args) {
   }
 }
 
-/// Two squares of 16 bytes a side, one below the other: each pass interleaves vector i with the one half a square further. Rows
-/// past `rows` are read as the last one.
+/// Two squares of 16 bytes a side, one below the other. Rows past `rows` are read as the last one.
 template <typename T>
-HWY_INLINE void transpose_squares(const T* from, int64_t from_row, int64_t rows, T* to, int64_t to_row) {
-  constexpr int64_t kN = 16 / static_cast<int64_t>(sizeof(T));
+HWY_INLINE void transpose_two(const T* from, int64_t from_row, int64_t rows, T* to, int64_t to_row) {
+  constexpr int64_t kN = kSquareSide<T>;
   const hn::FixedTag<T, kN> half;
   const hn::FixedTag<T, 2 * kN> d;
-  hn::Vec<decltype(d)> in[kN], out[kN];
+  hn::Vec<decltype(d)> in[kN];
   HWY_UNROLL(4)
   for (int64_t i = 0; i < kN; ++i) {
     const T* const lower = from + std::min(i, rows - 1) * from_row;
     const T* const upper = from + std::min(i + kN, rows - 1) * from_row;
     in[i] = hn::Combine(d, hn::LoadU(half, upper), hn::LoadU(half, lower));
   }
-  HWY_UNROLL(2)
-  for (int64_t pass = 1; pass < kN; pass *= 2) {
-    HWY_UNROLL(2)
-    for (int64_t i = 0; i < kN / 2; ++i) {
-      out[2 * i] = hn::InterleaveLower(d, in[i], in[i + kN / 2]);
-      out[2 * i + 1] = hn::InterleaveUpper(d, in[i], in[i + kN / 2]);
-    }
-    HWY_UNROLL(4)
-    for (int64_t i = 0; i < kN; ++i) in[i] = out[i];
-  }
+  transpose_squares(d, in);
   HWY_UNROLL(4)
   for (int64_t i = 0; i < kN; ++i) hn::StoreU(in[i], d, to + i * to_row);
 }
@@ -146,11 +137,11 @@ void pack_rows(const T* from, int64_t from_row, int64_t width, int64_t k, T* to,
     for (int64_t i = 0; i < width; ++i) __builtin_prefetch(from + i * from_row + line + kLinesAhead * kLine);
     if (whole < width) {
       for (int64_t p = line; p < end; p += kSide)
-        transpose_squares(from + whole * from_row + p, from_row, width - whole, to + p * to_row + whole, to_row);
+        transpose_two(from + whole * from_row + p, from_row, width - whole, to + p * to_row + whole, to_row);
     }
     for (int64_t i = 0; i < whole; i += kHigh) {
       for (int64_t p = line; p < end; p += kSide)
-        transpose_squares(from + i * from_row + p, from_row, kHigh, to + p * to_row + i, to_row);
+        transpose_two(from + i * from_row + p, from_row, kHigh, to + p * to_row + i, to_row);
     }
   }
   for (int64_t p = steps; p < k; ++p) {

@@ -15,6 +15,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "deckle/kernels/cpu/simd/squares.h"
+
 #ifndef DECKLE_KERNELS_CPU_SIMD_TRANSPOSE_ONCE
 #define DECKLE_KERNELS_CPU_SIMD_TRANSPOSE_ONCE
 namespace deckle::kernels::cpu::simd {
@@ -50,24 +52,15 @@ void transpose_any(const T* from, int64_t from_stride, int64_t rows, int64_t col
 }
 
 #if HWY_TARGET != HWY_SCALAR
-/// A block of 16 bytes square, in registers: each pass interleaves vector i with the one half the block further.
+/// A block of 16 bytes square, in registers.
 template <typename T>
 HWY_INLINE void transpose_block(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
   constexpr int64_t kN = kBlockSide<T>;
   const hn::FixedTag<T, kN> d;
-  hn::Vec<decltype(d)> in[kN], out[kN];
+  hn::Vec<decltype(d)> in[kN];
   HWY_UNROLL(16)
   for (int64_t i = 0; i < kN; ++i) in[i] = hn::LoadU(d, from + i * from_stride);
-  HWY_UNROLL(4)
-  for (int64_t pass = 1; pass < kN; pass *= 2) {
-    HWY_UNROLL(8)
-    for (int64_t i = 0; i < kN / 2; ++i) {
-      out[2 * i] = hn::InterleaveLower(d, in[i], in[i + kN / 2]);
-      out[2 * i + 1] = hn::InterleaveUpper(d, in[i], in[i + kN / 2]);
-    }
-    HWY_UNROLL(16)
-    for (int64_t i = 0; i < kN; ++i) in[i] = out[i];
-  }
+  cpu::HWY_NAMESPACE::transpose_squares(d, in);
   HWY_UNROLL(16)
   for (int64_t i = 0; i < kN; ++i) hn::StoreU(in[i], d, to + i * to_stride);
 }
