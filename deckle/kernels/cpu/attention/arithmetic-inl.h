@@ -19,6 +19,7 @@
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/prefetch.h"
+#include "deckle/kernels/cpu/simd/amx_scores.h"
 #include "deckle/kernels/cpu/simd/bf16_dot.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -77,19 +78,8 @@ struct PairDot {
     for (int64_t r = count; r < padded; ++r) std::memset(rows + r * stride, 0, static_cast<size_t>(units) * 4);
   }
 
-  /// to[r, c] = (rows[2r, c], rows[2r + 1, c]) of bfloat16 rows; a missing last row counts as 0.
   static void pair_rows(const uint32_t* rows, int64_t stride, int64_t count, int64_t n, uint32_t* to, int64_t to_stride) {
-    for (int64_t r = 0; r < count; r += 2) {
-      const auto* even = reinterpret_cast<const uint16_t*>(rows + r * stride);
-      const auto* odd = reinterpret_cast<const uint16_t*>(rows + (r + 1) * stride);
-      uint32_t* HWY_RESTRICT target = to + r / 2 * to_stride;
-      if (r + 1 < count) {
-        for (int64_t c = 0; c < n; ++c) target[c] = even[c] | static_cast<uint32_t>(odd[c]) << 16;
-      } else {
-        for (int64_t c = 0; c < n; ++c) target[c] = even[c];
-      }
-      for (int64_t c = n; c < round_up_lanes<float>(n); ++c) target[c] = 0;
-    }
+    simd::tile_row_pairs(rows, stride, count, n, to, to_stride);
   }
 
   static const uint32_t* along_columns(const float* tile, int64_t stride, int64_t keys, int64_t lanes, uint32_t* to,

@@ -233,10 +233,13 @@ DECKLE_SCORES void tile_key_pairs(const uint32_t* units, int64_t unit_stride, in
 DECKLE_SCORES void tile_row_pairs(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t columns, uint32_t* to,
                                   int64_t to_stride) {
   for (int64_t r = 0; r < rows; r += 2, from += 2 * from_stride, to += to_stride) {
+    const auto* even = reinterpret_cast<const uint16_t*>(from);
+    const auto* odd = reinterpret_cast<const uint16_t*>(from + from_stride);
     for (int64_t c = 0; c < columns; c += 16) {
-      const __m512i even = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + c / 2))),
-                    odd = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + from_stride + c / 2)));
-      _mm512_storeu_si512(to + c, _mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
+      const auto within = static_cast<__mmask16>(columns - c >= 16 ? 0xffff : (1 << (columns - c)) - 1);
+      const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(within, even + c)),
+                    high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(r + 1 < rows ? within : __mmask16{0}, odd + c));
+      _mm512_storeu_si512(to + c, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
     }
   }
 }

@@ -46,8 +46,8 @@ void tile_gradient_units(const float* p, const float* dz, int64_t keys, uint32_t
 /// key; keys is a multiple of 32.
 void tile_key_pairs(const uint32_t* units, int64_t unit_stride, int64_t count, int64_t keys, uint32_t* to, int64_t to_stride);
 
-/// to[r / 2, c] = pair (from[r, c], from[r + 1, c]) of bfloat16 rows of `columns` elements, a multiple of 32; rows is even.
-/// Strides in units.
+/// to[r / 2, c] = pair (from[r, c], from[r + 1, c]) of bfloat16 rows of `columns` elements; a missing last row counts as 0, and
+/// so do columns from there to the next multiple of 16, which `to` must have room for. Strides in units.
 void tile_row_pairs(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t columns, uint32_t* to, int64_t to_stride);
 
 }  // namespace deckle::kernels::cpu::simd
