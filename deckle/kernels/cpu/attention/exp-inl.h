@@ -1,5 +1,6 @@
 // exp for softmax, in registers: 2^x by a polynomial on [-1/2, 1/2], times a power of two made of bits.
 // Relative error of the polynomial: float32 4e-9 (total about 1 ULP), float64 8e-18. Its constant term is exactly 1: exp(0) = 1.
+// Not simd/math_exp.h's, which clamps x and rounds subnormal results: no exponent of softmax is large, and tiny weights are 0.
 
 #if defined(DECKLE_ATTENTION_EXP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_EXP_INL_H_

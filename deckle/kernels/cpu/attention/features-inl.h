@@ -169,6 +169,7 @@ class Features {
     const auto cap = hn::Set(d, cap_), inverse = hn::Set(d, T(1) / cap_);
     for (int64_t j = 0; j < at.keys; ++j) {
       for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
+        // Highway's, as simd/math_exp.h's would change last bits of capped scores: they take other polynomials.
         const auto w = hn::Tanh(d, hn::Mul(hn::LoadU(d, scores + j * stride + lane), inverse));
         if (tanh_tile != nullptr) hn::StoreU(w, d, tanh_tile + j * stride + lane);
         hn::StoreU(hn::Mul(w, cap), d, scores + j * stride + lane);

@@ -67,6 +67,7 @@ HWY_NOINLINE void finish_block(T* HWY_RESTRICT accumulator, int64_t columns, T* 
     const auto total = hn::LoadU(d, sum + lane);
     const auto dead = hn::Eq(total, hn::Zero(d));
     const auto inverse = hn::IfThenZeroElse(dead, hn::Div(hn::Set(d, factor), total));
+    // Highway's logarithm, as simd/math_log.h's would change last bits of log-sum-exps: they take other polynomials.
     const auto lse = hn::Add(hn::LoadU(d, maximum + lane), hn::Log(d, hn::IfThenElse(dead, hn::Set(d, T(1)), total)));
     const auto visible = hn::IfThenElse(hn::IsNaN(total), total, lse);  // hn::Log does not propagate NaN
     hn::StoreU(hn::IfThenElse(dead, hn::Set(d, -std::numeric_limits<T>::infinity()), visible), d, maximum + lane);

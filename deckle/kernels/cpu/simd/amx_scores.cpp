@@ -16,7 +16,7 @@ namespace deckle::kernels::cpu::simd {
 namespace {
 
 /// 2^(score * factor - reference). The polynomial on [0, 1) is exactly 1 at 0 and within 1e-7; VSCALEF floors t, and gives
-/// exactly 0 for -inf.
+/// exactly 0 for -inf. A degree less than attention/exp-inl.h has, as weights become bfloat16.
 DECKLE_SCORES_INLINE __m512 exp2_of(__m512 score, __m512 factor, __m512 reference) {
   const __m512 t = _mm512_fmsub_ps(score, factor, reference);
   const __m512 f = _mm512_reduce_ps(t, 0x09);  // t - floor(t); no exception
