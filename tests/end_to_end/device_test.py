@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """The command line on a GPU beside the CPU; code 77 where there is none.   usage: device_test.py DECKLE TOLERANCES.h"""
 
+import json
 import os
 import pathlib
 import random
 import re
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 DECKLE = TOLERANCES = None
@@ -30,6 +33,21 @@ def write_texts(folder):
 def tolerance(name, dtype):
     body = re.search(rf"{name}{{(.*?)}};", pathlib.Path(TOLERANCES).read_text(), re.S)[1]
     return float(re.search(rf"\.{dtype} = ([\d.e-]+)", body)[1])
+
+
+def last_step(run):
+    return max((int(path.stem.removeprefix("step-")) for path in run.glob("step-*.safetensors")), default=0)
+
+
+def state_at_the_end(run):
+    """Facts and bits of the last checkpoint, but for those about time and saving."""
+    contents = (run / f"step-{SMALL[-1]}.safetensors").read_bytes()
+    (size,) = struct.unpack("<Q", contents[:8])
+    header = json.loads(contents[8 : 8 + size])
+    times = ("pace.elapsed", "pace.planned_elapsed", "options.save_minutes", "deckle.hash")
+    facts = {key: value for key, value in header.pop("__metadata__").items() if key not in times}
+    data = contents[8 + size :]
+    return facts, {name: (t["dtype"], t["shape"], data[slice(*t["data_offsets"])]) for name, t in header.items()}
 
 
 class OnADevice(unittest.TestCase):
@@ -82,6 +100,34 @@ class OnADevice(unittest.TestCase):
     def test_it_learns_in_graphs(self):
         got = self.bits("graphs", "--device", "cuda", "--graph")
         self.assertAlmostEqual(got, self.on_the_cpu, delta=tolerance("kCurve", "float32") + 0.001)
+
+    def killed(self, name, *arguments):
+        """A run that was ended before its last step. Faster runs are tried again."""
+        for attempt in range(20):
+            folder = self.folder / f"{name}-{attempt}"
+            command = [DECKLE, "train", "--text", "texts.txt", *SMALL, "--save-minutes", 0, "--run", folder, *arguments]
+            process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder)
+            while last_step(folder) < 4 and process.poll() is None:
+                time.sleep(0.005)
+            process.kill()
+            process.wait()
+            if 0 < last_step(folder) < SMALL[-1]:
+                return folder
+        self.fail("every run was over before it could be ended")
+
+    def test_a_killed_run_resumes_bit_for_bit(self):
+        for name, options in (("plain", []), ("halves", ["--dtype", "bf16"]), ("in-graphs", ["--graph"])):
+            with self.subTest(name):
+                self.bits(name, "--device", "cuda", *options)
+                folder = self.killed(name + "-killed", "--device", "cuda", *options)
+                result = run(self.folder, "train", "--resume", folder, "--device", "cuda")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("resumed from", result.stdout)
+                expected, got = (state_at_the_end(of) for of in (self.folder / name, folder))
+                self.assertEqual(got[0], expected[0])
+                self.assertEqual(got[1].keys(), expected[1].keys())
+                for tensor in expected[1]:
+                    self.assertTrue(got[1][tensor] == expected[1][tensor], tensor)
 
 
 if __name__ == "__main__":
