@@ -147,6 +147,20 @@ TEST(Arrange, LinesAndPermutations) {
   EXPECT_EQ(linspace(0, 1, 5).to_vector(), (std::vector<double>{0, 0.25, 0.5, 0.75, 1}));
   EXPECT_EQ(linspace(-3, 7, 2).to_vector(), (std::vector<double>{-3, 7}));
   EXPECT_EQ(linspace(0.1, 0.7, 4, DType::float64).to_vector().back(), 0.7);
+  const double most = std::numeric_limits<double>::max();  // ends whose difference is no finite number
+  for (const double end : {most, 1.7e308, 1e307}) {
+    for (const int64_t steps : {1, 2, 3, 4, 5, 7, 10, 1000, 1027}) {
+      const std::vector<double> line = linspace(-most, end, steps, DType::float64).to_vector();
+      EXPECT_EQ(line.front(), -most);
+      if (steps > 1) EXPECT_EQ(line.back(), end);
+      for (size_t i = 0; i < line.size(); ++i) {
+        const double part = steps > 1 ? static_cast<double>(i) / static_cast<double>(steps - 1) : 0;
+        EXPECT_NEAR(line[i] / most, part * (end / most) - (1 - part), 4e-16) << end << " " << steps << " " << i;
+      }
+      for (size_t i = 1; i < line.size(); ++i) EXPECT_LT(line[i - 1], line[i]) << end << " " << steps << " " << i;
+    }
+  }
+  EXPECT_EQ(linspace(-most, most, 5, DType::float64).to_vector()[2], 0);
   Generator generator(7);
   std::vector<int64_t> order = randperm(1000, {.generator = &generator}).to_vector<int64_t>();
   EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
