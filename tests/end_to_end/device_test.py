@@ -106,7 +106,8 @@ class OnADevice(unittest.TestCase):
         for attempt in range(20):
             folder = self.folder / f"{name}-{attempt}"
             command = [DECKLE, "train", "--text", "texts.txt", *SMALL, "--save-minutes", 0, "--run", folder, *arguments]
-            process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder)
+            process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                       cwd=self.folder)
             while last_step(folder) < 4 and process.poll() is None:
                 time.sleep(0.005)
             process.kill()
