@@ -56,7 +56,8 @@ PhiloxStream Generator::reserve(int64_t count, Device device) {
 Generator& default_generator() {
   Seeding& state = seeding();
   ThreadGenerator& mine = own();
-  if (mine.seen != state.count.load(std::memory_order_acquire)) {
+  // A graph that draws from it has its numbers by how far they lie behind the first: another thread's seed waits for its end.
+  if (mine.seen != state.count.load(std::memory_order_acquire) && !cuda::draws_recorded(mine.generator)) {
     const std::lock_guard lock(state.mutex);
     mine.start(state);
   }

@@ -39,7 +39,8 @@ class Generator {
 Generator& default_generator();
 
 /// Restarts the default generators of all threads with this seed. Part n of the stream begins at offset n * kThreadOffset.
-/// Refused while a cuda::Graph is recorded, as Generator::set_state is.
+/// Refused while a cuda::Graph is recorded, as Generator::set_state is; called by another thread meanwhile, it counts for that
+/// graph's replays.
 void manual_seed(uint64_t seed);
 inline constexpr uint64_t kThreadOffset = uint64_t{1} << 44;
 

@@ -62,6 +62,11 @@ PhiloxStream recorded_draw(Generator& generator, Device device) {
   return {0, generator.offset() - found->first, found->standing->as<const uint64_t>()};
 }
 
+bool draws_recorded(const Generator& generator) {
+  return capturing() && std::any_of(current->draws.begin(), current->draws.end(),
+                                    [&](const RecordedDraws& draws) { return draws.generator == &generator; });
+}
+
 void draw_again(const std::vector<RecordedDraws>& draws, Device device) {
   for (const RecordedDraws& of : draws) {
     Generator& generator = of.generator != nullptr ? *of.generator : default_generator();

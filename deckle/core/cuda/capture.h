@@ -49,6 +49,9 @@ void record_free(const void* memory);
 /// Where the numbers lie that a generator gives next, for work on `device` that this thread records.
 PhiloxStream recorded_draw(Generator& generator, Device device);
 
+/// Whether this thread records a graph, which drew from the generator already.
+bool draws_recorded(const Generator& generator);
+
 /// Before a replay: tells the kernels where the generators stand, and lets these go on behind what the graph draws.
 void draw_again(const std::vector<RecordedDraws>& draws, Device device);
 
