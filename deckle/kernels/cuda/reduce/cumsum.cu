@@ -1,7 +1,9 @@
 // Running sums along one dim, from the front or from the back.
 // Every sum carries the rounding errors of those before it in double and is rounded once; integers add up in int64_t.
+// Rows whose elements lie one behind another are scanned by scan_rows.cuh, others by scan.cuh.
 #include "deckle/kernels/cuda/reduce/rows.cuh"
 #include "deckle/kernels/cuda/reduce/scan.cuh"
+#include "deckle/kernels/cuda/reduce/scan_rows.cuh"
 
 namespace deckle::kernels::cuda {
 namespace {
@@ -42,6 +44,10 @@ void run(const Context& context, const View& self, int64_t dim, bool reverse, co
                    1,
                    result.ndim > 0 ? result.strides[dim] : 1,
                    1};
+  if (kind.elements.from_row == 1 && kind.elements.to_row == 1) {
+    const K flat{kind.elements};
+    return scan::run_rows<T>(context, {kind.from, kind.to, from.rows, from.length, 1, from.length, reverse}, flat);
+  }
   Along lines;
   lines.count = from.length;
   scan::run<T>(context, lines, kind, 1, from.rows, from.length, reverse);

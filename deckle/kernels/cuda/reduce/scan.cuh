@@ -93,10 +93,12 @@ struct CompensatedSum {
   Elements elements;
 
   __device__ Acc start() const { return {0, 0}; }
+  __device__ Acc single(double x) const { return {x, 0}; }
+  __device__ double value(const Acc& acc) const { return acc.sum + acc.error; }
   template <typename T>
   __device__ Acc of(int64_t row, int64_t column) const {
     const int64_t at = row * elements.from_row + column * elements.from_column;
-    return {pointwise::load<double>(elements.from, elements.from_dtype, at), 0};
+    return single(pointwise::load<double>(elements.from, elements.from_dtype, at));
   }
   __device__ Acc merge(const Acc& a, const Acc& b) const {
     const double next = a.sum + b.sum;
@@ -104,7 +106,7 @@ struct CompensatedSum {
     return {next, a.error + b.error + (lost == lost ? lost : 0)};  // an infinite sum loses NaN
   }
   __device__ void put(const Acc& acc, int64_t row, int64_t column) const {
-    pointwise::store(acc.sum + acc.error, elements.to, elements.to_dtype, row * elements.to_row + column * elements.to_column);
+    pointwise::store(value(acc), elements.to, elements.to_dtype, row * elements.to_row + column * elements.to_column);
   }
 };
 
@@ -113,6 +115,8 @@ struct IntegerSum {
   Elements elements;
 
   __device__ Acc start() const { return 0; }
+  __device__ Acc single(int64_t x) const { return x; }
+  __device__ int64_t value(Acc acc) const { return acc; }
   template <typename T>
   __device__ Acc of(int64_t row, int64_t column) const {
     const int64_t at = row * elements.from_row + column * elements.from_column;
