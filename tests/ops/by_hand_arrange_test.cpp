@@ -152,7 +152,7 @@ TEST(Arrange, LinesAndPermutations) {
     for (const int64_t steps : {1, 2, 3, 4, 5, 7, 10, 1000, 1027}) {
       const std::vector<double> line = linspace(-most, end, steps, DType::float64).to_vector();
       EXPECT_EQ(line.front(), -most);
-      if (steps > 1) EXPECT_EQ(line.back(), end);
+      EXPECT_EQ(line.back(), steps > 1 ? end : -most);
       for (size_t i = 0; i < line.size(); ++i) {
         const double part = steps > 1 ? static_cast<double>(i) / static_cast<double>(steps - 1) : 0;
         EXPECT_NEAR(line[i] / most, part * (end / most) - (1 - part), 4e-16) << end << " " << steps << " " << i;
