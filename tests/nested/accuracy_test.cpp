@@ -9,7 +9,10 @@
 #include "deckle/base/half.h"
 #include "deckle/core/from_data.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/generated/conv.h"
 #include "deckle/nested/generated/reduce.h"
+#include "deckle/ops/generated/conv.h"
+#include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
@@ -209,6 +212,25 @@ TYPED_TEST(SumsOfManyTerms, RunAsAccurately) {
                 cat({slice(cumsum(NestedTensor::from_lengths(select(rows, 0, 0), {kTerms}), 1).values(), 0, kTerms - 1, kTerms),
                      slice(cumsum(NestedTensor::from_lengths(select(rows, 0, 1), {kTerms}), 1).values(), 0, kTerms - 1, kTerms)},
                     0));
+}
+
+/// A row that all places, or windows, read: its gradient is their sum.
+TYPED_TEST(SumsOfManyTerms, AreGradientsOfRowsReadManyTimes) {
+  using T = TypeParam;
+  const Terms terms = alternating<T>();
+  const Tensor& gradient = terms.values;
+  const Ragged row = Ragged::from_lengths(std::vector<int64_t>{1}), many = Ragged::from_lengths(std::vector<int64_t>{kTerms});
+  check_sums<T>("places", terms, segment_resample_backward(gradient, many, row, static_cast<double>(kTerms), false));
+  check_sums<T>("windows", terms, segment_avg_pool1d_backward(gradient, many, row, kTerms, 1, kTerms - 1));
+
+  // Roundings agree.
+  const Tensor x = full({1, kColumns}, 2.0, dtype_of<T>).requires_grad_();
+  const NestedTensor places =
+      interpolate1d(NestedTensor::from_lengths(x, {1}), static_cast<double>(kTerms), Interpolation::nearest);
+  ASSERT_EQ(places.values().size(0), kTerms);
+  places.values().backward(full({kTerms, kColumns}, 0.1, dtype_of<T>));
+  const double sum = static_cast<double>(T(0.1)) * kTerms;
+  for (const double value : x.grad().to_vector()) EXPECT_NEAR(value, sum, 11 * std::numeric_limits<T>::epsilon() * sum);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 //
 // Window w of a sequence is its rows [w stride - lead, w stride - lead + size); a mean counts those that exist. Read 4 size /
 // stride, write 4 bytes per element; memory-bound, since neighbouring windows share cache lines. The backward pass of the mean
-// visits rows, each of which is summed by one thread. Instances: float (float32 and the halves), double.
+// visits rows, each of which is summed by one thread, in double. Instances: float (float32 and the halves), double.
 //
 // The largest of windows of three, four sequences of 256 rows of 1024, two threads of an Emerald Rapids, us: float32  bfloat16
 //   a pass over the columns for each row, compiled for SSE2                                                  354       281
@@ -23,6 +23,7 @@
 #include "deckle/kernels/cpu/segment/empty_windows.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 #include "deckle/kernels/cpu/segment/values.h"
+#include "deckle/kernels/cpu/segment/weighted_sums.h"
 #include "deckle/kernels/cpu/segment/windows.h"
 
 namespace deckle::kernels::cpu {
@@ -179,17 +180,16 @@ void segment_avg_pool1d_backward(const Context&, const View& gradient, const Rag
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin, first_window = windows.offsets[b];
       const int64_t count = windows.offsets[b + 1] - first_window;
-      T sums[segment::kColumns], buffer[segment::kColumns];
+      segment::WeightedSums<T> sums(gradient, result, inner, first, columns, count);
       for (int64_t row = 0; row < length; ++row) {
-        std::fill_n(sums, columns, T{0});
         const int64_t before = row + lead - size + 1;  // a lower bound of the start of the first window that contains the row
-        for (int64_t w = before <= 0 ? 0 : (before + stride - 1) / stride; w < count && w * stride <= row + lead; ++w) {
+        const int64_t from = before <= 0 ? 0 : (before + stride - 1) / stride, end = std::min(count, (row + lead) / stride + 1);
+        sums.begin(first_window + from);
+        for (int64_t w = from; w < end; ++w) {
           const Window window(w, size, stride, lead, length);
-          const T share = T{1} / static_cast<T>(window.end - window.begin);
-          const T* const g = segment::read_row(gradient, inner, first_window + w, first, columns, buffer);
-          for (int64_t c = 0; c < columns; ++c) sums[c] += g[c] * share;
+          sums.add(1 / static_cast<double>(window.end - window.begin));
         }
-        segment::write_row(result, inner, begin + row, first, columns, sums);
+        sums.write(begin + row);
       }
     });
   });

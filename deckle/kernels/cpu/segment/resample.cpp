@@ -3,7 +3,7 @@
 //
 //   linear    place i at p = (i + 1/2) / scale - 1/2, within the sequence, between the rows floor(p) and floor(p) + 1
 //   nearest   row floor(i / scale)
-// Memory-bound: two rows read for one written. The transpose adds the places of a sequence in order, in float or double.
+// Memory-bound: two rows read for one written. The transpose adds the places of a row in order, in double.
 // Instances: float (float32 and the halves), double.
 //
 // [1024, 1024] to twice as many rows, two threads of an Emerald Rapids, us:        float32   float64   bfloat16
@@ -23,6 +23,7 @@
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/segment/empty_windows.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
+#include "deckle/kernels/cpu/segment/weighted_sums.h"
 #include "deckle/kernels/cpu/simd/rows.h"
 #include "deckle/kernels/cpu/simd/table.h"
 
@@ -68,9 +69,6 @@ namespace deckle::kernels::cpu {
 HWY_EXPORT(resample_table);
 
 namespace {
-
-constexpr int64_t kMostSums = 1 << 17;  // of a block of columns, unless the sequence is long
-constexpr int64_t kFewestColumns = 16;  // still whole cache lines for long sequences
 
 template <typename T>
 struct Place {
@@ -121,25 +119,21 @@ void segment_resample_backward(const Context&, const View& gradient, const Ragge
   segment::visit_real(gradient.dtype, [&]<typename T>(TypeTag<T>) {
     segment::for_components(ragged, inner, [&](int64_t b, int64_t first, int64_t columns) {
       const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
-      if (length == 0) return;
-      const int64_t step = std::clamp(kMostSums / length, kFewestColumns, segment::kColumns);
-      Scratch scratch;
-      T* const sums = scratch.take<T>(length * std::min(step, columns));
-      T buffer[segment::kColumns];
-      for (int64_t column = first; column < first + columns; column += step) {
-        const int64_t count = std::min(step, first + columns - column);
-        std::fill_n(sums, length * count, T{0});
-        for (int64_t at = resampled.offsets[b]; at < resampled.offsets[b + 1]; ++at) {
-          const Place<T> place(at - resampled.offsets[b], scale, nearest, length);
-          const T* const g = segment::read_row(gradient, inner, at, column, count, buffer);
-          const T share = place.share;
-          T* const before = sums + place.before * count;
-          T* const after = sums + place.after * count;
-          for (int64_t c = 0; c < count; ++c) before[c] += g[c] * (1 - share);
-          for (int64_t c = 0; share != 0 && c < count; ++c) after[c] += g[c] * share;
+      const int64_t first_place = resampled.offsets[b], places = resampled.offsets[b + 1] - first_place;
+      segment::WeightedSums<T> sums(gradient, result, inner, first, columns, places);
+      int64_t from = 0;  // places with a part in a row follow one another
+      for (int64_t row = 0; row < length; ++row) {
+        int64_t at = from, next = -1;  // the first of those with a part in the next row
+        sums.begin(first_place + at);
+        for (; at < places; ++at) {
+          const Place<T> place(at, scale, nearest, length);
+          if (place.before > row) break;
+          const auto share = static_cast<double>(place.share);
+          sums.add(place.before < row ? share : 1 - share);
+          if (next < 0 && place.before == row && share != 0) next = at;
         }
-        for (int64_t row = 0; row < length; ++row)
-          segment::write_row(result, inner, begin + row, column, count, sums + row * count);
+        sums.write(begin + row);
+        from = next < 0 ? at : next;
       }
     });
   });

@@ -51,6 +51,16 @@ const T* read_row(const View& view, int64_t inner, int64_t row, int64_t first, i
   return buffer;
 }
 
+/// The same of `count` rows from `row` on.
+template <typename T>
+reduce::Columns<const T> read_rows(const View& view, int64_t inner, int64_t row, int64_t count, int64_t first, int64_t columns,
+                                   T* buffer) {
+  if (view.dtype == dtype_of<T>) return {view.ptr<T>() + row * inner + first, inner};
+  if (columns == inner) return {read_row(view, inner, row, 0, count * inner, buffer), inner};
+  for (int64_t r = 0; r < count; ++r) read_row(view, inner, row + r, first, columns, buffer + r * columns);
+  return {buffer, columns};
+}
+
 template <typename T>
 void write_row(const View& view, int64_t inner, int64_t row, int64_t first, int64_t count, const T* values) {
   simd::store_run(values, count, static_cast<char*>(view.data) + (row * inner + first) * item_size(view.dtype), view.dtype, 1);

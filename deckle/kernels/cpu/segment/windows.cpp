@@ -1,5 +1,5 @@
-// The largest elements of a few rows, column by column, and gradients brought back to where these were. Compiled once per
-// instruction set.
+// The largest elements of a few rows, column by column, gradients brought back to where these were, and sums of weighted rows.
+// Compiled once per instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/segment/windows.cpp"
 #include "deckle/kernels/cpu/simd/targets.h"
@@ -141,8 +141,51 @@ void sum_at(const T* gradients, int64_t stride, const int64_t* positions, int64_
   }
 }
 
+#if HWY_TARGET != HWY_SCALAR
+template <int kVectors, class D, typename T, typename R>
+HWY_INLINE void sum_vectors(D d, const T* rows, int64_t stride, const double* weights, int64_t count, R* result) {
+  const hn::Rebind<T, D> elements;
+  const hn::Rebind<R, D> narrow;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<D> sums[kVectors];
+  for (int i = 0; i < kVectors; ++i) sums[i] = hn::Zero(d);
+  for (int64_t r = 0; r < count; ++r) {
+    const auto weight = hn::Set(d, weights[r]);
+    for (int i = 0; i < kVectors; ++i) {
+      const auto value = hn::LoadU(elements, rows + r * stride + i * lanes);
+      if constexpr (std::is_same_v<T, double>)
+        sums[i] = hn::MulAdd(value, weight, sums[i]);
+      else
+        sums[i] = hn::MulAdd(hn::PromoteTo(d, value), weight, sums[i]);
+    }
+  }
+  for (int i = 0; i < kVectors; ++i) {
+    if constexpr (std::is_same_v<R, double>)
+      hn::StoreU(sums[i], d, result + i * lanes);
+    else
+      hn::StoreU(hn::DemoteTo(narrow, sums[i]), narrow, result + i * lanes);
+  }
+}
+#endif
+
+template <typename T, typename R>
+void weighted_sum(const T* rows, int64_t stride, const double* weights, int64_t count, int64_t columns, R* result) {
+  int64_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<double> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (; c + 4 * lanes <= columns; c += 4 * lanes) sum_vectors<4>(d, rows + c, stride, weights, count, result + c);
+  for (; c + lanes <= columns; c += lanes) sum_vectors<1>(d, rows + c, stride, weights, count, result + c);
+#endif
+  for (; c < columns; ++c) {
+    double sum = 0;
+    for (int64_t r = 0; r < count; ++r) sum += static_cast<double>(rows[r * stride + c]) * weights[r];
+    result[c] = static_cast<R>(sum);
+  }
+}
+
 template <typename T>
-constexpr segment::WindowRows<T> kFunctions{&largest<T>, &put<T>, &sum_at<T>};
+constexpr segment::WindowRows<T> kFunctions{&largest<T>, &put<T>, &sum_at<T>, &weighted_sum<T, T>, &weighted_sum<T, double>};
 
 }  // namespace
 

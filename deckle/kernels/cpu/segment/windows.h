@@ -20,6 +20,10 @@ struct WindowRows {
   /// elements from one gradient, or its positions, to the next.
   void (*sum_at)(const T* gradients, int64_t stride, const int64_t* positions, int64_t positions_stride, int64_t count,
                  int64_t columns, int64_t position, T* result);
+  /// For each column the sum, in float64 and in order, of `count` rows, `stride` elements apart, each times its weight: rounded
+  /// to T, or as it is.
+  void (*weighted_sum)(const T* rows, int64_t stride, const double* weights, int64_t count, int64_t columns, T* result);
+  void (*wide_weighted_sum)(const T* rows, int64_t stride, const double* weights, int64_t count, int64_t columns, double* result);
 };
 
 const RealTable<WindowRows>& window_rows();

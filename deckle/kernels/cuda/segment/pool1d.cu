@@ -2,7 +2,8 @@
 //   window w of a sequence is its rows [w stride - lead, w stride - lead + size); a mean counts those that exist
 //   linear    place i at p = (i + 1/2) / scale - 1/2, within the sequence, between the rows floor(p) and floor(p) + 1
 //   nearest   row floor(i / scale)
-// A thread an element; the transposes add up what reads a row in one order. values: [rows, inner], result: [windows, inner]
+// A thread an element; the transposes add up what reads a row in one order, in double. values: [rows, inner], result: [windows,
+// inner]
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/kernels/cpu/segment/empty_windows.h"
@@ -51,18 +52,17 @@ __global__ void __launch_bounds__(256) pool(Pool p, Values x, Values y, int64_t*
   }
 }
 
-template <typename T>
 __global__ void __launch_bounds__(256) mean_backward(Pool p, Values g, Values result, int64_t count) {
   const int64_t e = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x;
   if (e >= count) return;
   const int64_t at = e / g.inner, column = e - at * g.inner, b = p.rows.component(at), row = at - p.rows.offsets[b];
   const int64_t length = p.rows.offsets[b + 1] - p.rows.offsets[b], first = p.windows.offsets[b];
   const int64_t windows = p.windows.offsets[b + 1] - first, before = row + p.lead - p.size + 1;
-  T sum = 0;
+  double sum = 0;
   for (int64_t w = before <= 0 ? 0 : (before + p.stride - 1) / p.stride; w < windows && w * p.stride <= row + p.lead; ++w) {
     int64_t begin, end;
     p.span(w, length, begin, end);
-    sum += g.get<T>(first + w, column) * (T(1) / static_cast<T>(end - begin));
+    sum += g.get<double>(first + w, column) / static_cast<double>(end - begin);
   }
   result.put(sum, at, column);
 }
@@ -144,11 +144,11 @@ __global__ void __launch_bounds__(256) resample_backward(Resample r, Values g, V
     else
       high = middle;
   }
-  T sum = 0;
+  double sum = 0;
   for (int64_t i = low; i < places; ++i) {
     const Resample::Place<T> place = r.place<T>(i, length);
     if (place.before > row) break;
-    const T gradient = g.get<T>(first + i, column), share = place.share;
+    const double gradient = g.get<double>(first + i, column), share = static_cast<double>(place.share);
     if (place.before == row) sum += gradient * (1 - share);
     if (place.after == row && share != 0) sum += gradient * share;
   }
@@ -183,11 +183,10 @@ void segment_avg_pool1d(const Context& context, const View& values, const Ragged
 }
 void segment_avg_pool1d_backward(const Context& context, const View& gradient, const RaggedView& windows,
                                  const RaggedView& ragged, int64_t size, int64_t stride, int64_t lead, const View& result) {
-  run(context, gradient.dtype, ragged, windows, result,
-      [&](auto zero, const auto& rows, const auto& places, cudaStream_t stream) {
-        mean_backward<decltype(zero)><<<blocks_of(result.numel()), 256, 0, stream>>>(
-            {rows, places, size, stride, lead}, Values(gradient), Values(result), result.numel());
-      });
+  run(context, gradient.dtype, ragged, windows, result, [&](auto, const auto& rows, const auto& places, cudaStream_t stream) {
+    mean_backward<<<blocks_of(result.numel()), 256, 0, stream>>>({rows, places, size, stride, lead}, Values(gradient),
+                                                                 Values(result), result.numel());
+  });
 }
 void segment_max_pool1d(const Context& context, const View& values, const RaggedView& ragged, const RaggedView& windows,
                         int64_t size, int64_t stride, int64_t lead, const View& result, const View& positions) {
