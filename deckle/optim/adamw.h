@@ -22,6 +22,7 @@ class AdamW {
   AdamW(const AdamW&) = delete;  // a copy would share averages and count steps of its own
   AdamW(AdamW&&) = default;
 
+  /// On an Error for want of memory each group, and in it those of one count, took the step as a whole or is as it was.
   void step();
   void zero_grad() const { parameters_.zero_grad(); }
   double lr(size_t group = 0) const;

@@ -70,11 +70,16 @@ void SGD::step() try {
     std::vector<size_t> starting;
     std::vector<size_t> moving;
     for (const size_t i : indices) (velocities_[i].defined() ? moving : starting).push_back(i);
-    for (const size_t i : starting) velocities_[i] = zeros_like(all[i]);
-    for (const auto& [group, dampening] : {std::pair(starting, 0.0), std::pair(moving, options.dampening)}) {
-      foreach_sgd_momentum_(pick(all, group), gradients_of(all, group), pick(velocities_, group), options.lr, options.momentum,
+    const auto take = [&](const std::vector<size_t>& some, const std::vector<Tensor>& velocities, double dampening) {
+      if (some.empty()) return;
+      foreach_sgd_momentum_(pick(all, some), gradients_of(all, some), velocities, options.lr, options.momentum,
                             options.weight_decay, dampening, options.nesterov);
-    }
+    };
+    std::vector<Tensor> velocities;  // of those that start: kept once the step was taken
+    for (const size_t i : starting) velocities.push_back(zeros_like(all[i]));
+    take(starting, velocities, 0);
+    for (size_t i = 0; i < starting.size(); ++i) velocities_[starting[i]] = velocities[i];
+    take(moving, pick(velocities_, moving), options.dampening);
   }
 } catch (...) {
   rethrow_from("SGD");

@@ -1,6 +1,7 @@
 // Every allocation of a training step fails in turn, those of Deckle's allocator (aligned_alloc) and those of operator new: the
-// step ends with Error(out_of_memory) or recovers, nothing leaks, and later steps give the same results. Memory that other
-// libraries take from malloc (OpenBLAS, oneDNN, OpenMP, the C library) is not covered.
+// step ends with Error(out_of_memory) or recovers, nothing leaks, it was taken or left the parameters as they were, and later
+// steps give the same results. Memory that other libraries take from malloc (OpenBLAS, oneDNN, OpenMP, the C library) is not
+// covered.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -69,14 +70,20 @@ struct Training {
   }
 };
 
-std::vector<double> two_steps() {
-  Training training;
-  const double first = training.step().item();
-  return {first, training.step().item()};
+std::vector<double> steps(Training& training, int count) {
+  std::vector<double> losses;
+  for (int i = 0; i < count; ++i) losses.push_back(training.step().item());
+  return losses;
 }
 
-/// A step in which allocation `number`, counted from 0, fails; false if the step has fewer.
-bool comes_to(Training& training, std::atomic<int64_t>& counter, int64_t number, double expected) {
+std::vector<double> three_steps() {
+  Training training;
+  return steps(training, 3);
+}
+
+/// A step in which allocation `number`, counted from 0, fails; false if the step has fewer. Either it was taken, or nothing of it
+/// but gradients, which are dropped: what follows are the steps of a run without failures, whose losses are `expected`.
+bool comes_to(Training& training, std::atomic<int64_t>& counter, int64_t number, const std::vector<double>& expected) {
   Tensor loss;
   counter = number;
   try {
@@ -86,15 +93,19 @@ bool comes_to(Training& training, std::atomic<int64_t>& counter, int64_t number,
   }
   const bool reached = counter.exchange(-1) < 0;
   if (loss.defined()) {  // nothing failed, or it recovered
-    EXPECT_EQ(loss.item(), expected);
+    EXPECT_EQ(loss.item(), expected[0]);
   }
+  training.optimizer.zero_grad();
+  const std::vector<double> next = steps(training, 2);
+  const bool taken = loss.defined() || next[0] == expected[1];
+  EXPECT_EQ(next, std::vector<double>(expected.begin() + taken, expected.begin() + taken + 2)) << "allocation " << number;
   return reached;
 }
 
 void expect_each_may_fail(std::atomic<int64_t>& counter) {
   set_num_threads(2);
-  const std::vector<double> expected = two_steps();
-  two_steps();
+  const std::vector<double> expected = three_steps();
+  three_steps();
   empty_cache();
   const int64_t blocks = live, memory = memory_stats().in_use;
   int64_t number = 0;
@@ -102,14 +113,13 @@ void expect_each_may_fail(std::atomic<int64_t>& counter) {
     {
       Training training;
       empty_cache();  // so that tensors take fresh memory
-      reached = comes_to(training, counter, number, expected[0]);
-      training.step();  // what failed can be tried again
+      reached = comes_to(training, counter, number, expected);
     }
     empty_cache();
     ASSERT_EQ(live, blocks) << "leaked after the failure of allocation " << number;
     ASSERT_EQ(memory_stats().in_use, memory) << "leaked after the failure of allocation " << number;
     if (number % 16 == 0) {
-      ASSERT_EQ(two_steps(), expected) << "after the failure of allocation " << number;
+      ASSERT_EQ(three_steps(), expected) << "after the failure of allocation " << number;
     }
   }
   std::printf("%ld allocations of a step failed in turn\n", static_cast<long>(number - 1));
@@ -117,6 +127,49 @@ void expect_each_may_fail(std::atomic<int64_t>& counter) {
 }
 
 TEST(Allocation, EachOfTheAllocatorMayFail) { expect_each_may_fail(countdown); }
+
+/// SGD's step, whose velocities begin with it: without dampening, unlike those of later ones.
+void expect_first_step_of_sgd_may_fail(std::atomic<int64_t>& counter) {
+  struct Trained {
+    Tensor x = arange(1.0, 4.0).requires_grad_();
+    optim::SGD optimizer{{x}, {.lr = 0.1, .momentum = 0.9, .dampening = 0.5}};
+
+    void differentiate() const {
+      optimizer.zero_grad();
+      sum(x * x).backward();
+    }
+    std::vector<double> step() {
+      differentiate();
+      optimizer.step();
+      return x.to_vector();
+    }
+  };
+  Trained other;
+  const std::vector<double> start = other.x.to_vector(), first = other.step(), second = other.step();
+  int64_t number = 0;
+  for (bool reached = true; reached; ++number) {
+    Trained trained;
+    trained.differentiate();
+    empty_cache();
+    bool taken = true;
+    counter = number;
+    try {
+      trained.optimizer.step();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::out_of_memory) << error.what();
+      taken = false;
+    }
+    reached = counter.exchange(-1) < 0;
+    EXPECT_EQ(trained.x.to_vector(), taken ? first : start) << "allocation " << number;
+    EXPECT_EQ(trained.step(), taken ? second : first) << "allocation " << number;
+  }
+  EXPECT_GT(number, 1);
+}
+
+TEST(Allocation, EachOfTheFirstStepOfSgdMayFail) {
+  expect_first_step_of_sgd_may_fail(countdown);
+  expect_first_step_of_sgd_may_fail(new_countdown);
+}
 
 TEST(Allocation, EachOfOperatorNewMayFail) { expect_each_may_fail(new_countdown); }
 
