@@ -9,6 +9,7 @@
 #include "deckle/attention/compile_mask.h"
 #include "deckle/attention/cuda_candidates.h"
 #include "deckle/attention/plan.h"
+#include "deckle/kernels/args/attention_served.h"
 #include "deckle/ops/generated/attention.h"
 #include "deckle/ops/generated/shape.h"
 #include "tests/support/expect.h"
@@ -152,8 +153,7 @@ TEST(AttentionCandidates, ExplainingDrawsNoNumbers) {
                         attention(x, x, x, {.dropout = 0.5, .generator = &fresh}));
 }
 
-/// Below the entry points, where no pass reads what a kernel has made of an earlier one: a pass that another candidate runs gives
-/// that one's bits.
+/// Below the entry points, where no pass reads what a kernel has made of an earlier one.
 TEST(AttentionCandidates, TheReferenceRunsWhereItIsAskedFor) {
   const auto inputs = [] {
     const auto rows = [] { return random_tensor({18, 2, 4}); };
@@ -180,16 +180,29 @@ TEST(AttentionCandidates, TheReferenceRunsWhereItIsAskedFor) {
                                             of_y(tangent),
                                             of_y(attention_mixed(t, u, tu, x, plan))};
   };
+  const auto served = [](AttentionKernel kernel) {
+    std::vector<int64_t> by_pass;
+    for (const auto& counts : kernels::attention_served) by_pass.push_back(counts[static_cast<size_t>(kernel)]);
+    return by_pass;
+  };
+  const auto once_more = [](std::vector<int64_t> by_pass) {
+    for (int64_t& count : by_pass) ++count;
+    return by_pass;
+  };
+  const std::vector<int64_t> by_fused = served(AttentionKernel::fused), by_reference = served(AttentionKernel::reference);
   const std::vector<std::vector<Tensor>> expected = passes(fused);
+  EXPECT_EQ(served(AttentionKernel::fused), once_more(by_fused));
+  EXPECT_EQ(served(AttentionKernel::reference), by_reference);
   const Forced force("attention:reference");
   const Tensor q = view(x.q, {2, 9, 2, 4});
   expect_contains(explain_attention(q, q, q),
                   "  second order: reference\n    not decode: DECKLE_FORCE asks for reference\n    not fused: DECKLE_FORCE asks "
                   "for reference");
   const std::vector<std::vector<Tensor>> reference = passes(plan());
+  EXPECT_EQ(served(AttentionKernel::fused), once_more(by_fused));
+  EXPECT_EQ(served(AttentionKernel::reference), once_more(by_reference));
   for (size_t pass = 0; pass < expected.size(); ++pass) {
     for (size_t i = 0; i < expected[pass].size(); ++i) expect_close(reference[pass][i], expected[pass][i], 1e-12, 1e-10);
-    EXPECT_NE(reference[pass][0].to_vector(), expected[pass][0].to_vector()) << "of pass " << pass << ", by another candidate";
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "deckle/kernels/args/attention_served.h"
 #include "deckle/kernels/args/attention_views.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/reference.h"
@@ -30,8 +31,11 @@ void clear_unreached(const AttentionProblem& problem, const AttentionInputsView&
   if (dense_bias && !sequences_reach(problem, bias)) clear(bias, 0, bias.sizes[0]);
 }
 
+/// Whether the reference runs the pass, which is counted for the kernel that does.
 bool by_reference(const Plan& plan, AttentionPass pass) {
-  return plan->kernels[static_cast<size_t>(pass)] == AttentionKernel::reference;
+  const AttentionKernel kernel = plan->kernels[static_cast<size_t>(pass)];
+  count_served(pass, kernel);
+  return kernel == AttentionKernel::reference;
 }
 
 }  // namespace
