@@ -203,18 +203,6 @@ class Multiplication {
     return dense;
   }
 
-  struct Offsets {
-    int64_t a = 0, b = 0;
-  };
-  Offsets offsets(int64_t item) const {
-    Offsets at;
-    for (size_t dim = product_.batch.size(); dim-- > 0; item /= product_.batch[dim].size) {
-      at.a += item % product_.batch[dim].size * product_.batch[dim].a_stride;
-      at.b += item % product_.batch[dim].size * product_.batch[dim].b_stride;
-    }
-    return at;
-  }
-
   /// Rows of a block in panels, one after the other; each ends with spare elements.
   struct RowPanels {
     Interval rows;
@@ -232,7 +220,7 @@ class Multiplication {
     const bool made = product_.a_blocks != nullptr;
     const Matrix a = made ? (*product_.a_blocks)(rows.rows.begin, rows.rows.size, piece.begin, piece.size, scratch)
                           : product_.a.block(rows.rows.begin, rows.rows.size, piece.begin, piece.size);
-    const T* const from = static_cast<const T*>(a.data) + (made ? 0 : offsets(item).a);
+    const T* const from = static_cast<const T*>(a.data) + (made ? 0 : product_.offsets(item).a);
     // Where columns lie on pages of their own, some of them at a time for all panels.
     const int64_t step = a.row_stride == 1 ? kPackSteps : piece.size;
     for (int64_t p = 0; p < piece.size; p += step) {
@@ -247,14 +235,15 @@ class Multiplication {
   void pack_b(int64_t item, int64_t panel, const Depth& depth, T* to) const {
     const Matrix& b = product_.b;
     const int64_t col = panel * wide_, width = std::min(wide_, n_ - col);
-    const T* const from = static_cast<const T*>(b.data) + offsets(item).b + depth.begin * b.row_stride + col * b.col_stride;
+    const T* const from =
+        static_cast<const T*>(b.data) + product_.offsets(item).b + depth.begin * b.row_stride + col * b.col_stride;
     blocks_.pack(from, b.col_stride, b.row_stride, width, depth.size, to, wide_);
   }
 
   /// Some rows of b, `from` on, in all panels: what lies side by side is read at once.
   void pack_b_rows(int64_t item, const Interval& panels, const Depth& depth, int64_t from, int64_t count) const {
     const Matrix& b = product_.b;
-    const T* const rows = static_cast<const T*>(b.data) + offsets(item).b + (depth.begin + from) * b.row_stride;
+    const T* const rows = static_cast<const T*>(b.data) + product_.offsets(item).b + (depth.begin + from) * b.row_stride;
     for (int64_t at = 0; at < panels.size; ++at) {
       const int64_t col = (panels.begin + at) * wide_;
       blocks_.pack(rows + col, 1, b.row_stride, std::min(wide_, n_ - col), count, b_ + at * panel_size(depth.size) + from * wide_,
@@ -347,7 +336,8 @@ class Multiplication {
       const int64_t within = piece.begin - depth.begin, a_depth = shared ? depth.size : piece.size, a_at = shared ? within : 0;
       const T* const a = shared ? shared_a(grid, block, depth.size) : own_a;
       if (!shared) pack_a(item, rows, piece, 0, piece.size, own_a);
-      const T* const in_place_b = static_cast<const T*>(product_.b.data) + offsets(item).b + piece.begin * product_.b.row_stride;
+      const T* const in_place_b =
+          static_cast<const T*>(product_.b.data) + product_.offsets(item).b + piece.begin * product_.b.row_stride;
       const bool more = piece.begin != 0;
       const int64_t leading = product_.leading(), next_lines = parts(piece.size * wide_, kLine<T> * rows.count);
       for (int64_t at = group.begin; at < group.begin + group.size; ++at) {

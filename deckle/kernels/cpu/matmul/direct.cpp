@@ -79,13 +79,9 @@ void multiply_small(const Product& product) {
   parallel_for(items * steps, std::max<int64_t>(1, kRange / (std::min(step, m) * n * k)), [&](int64_t begin, int64_t end) {
     for (int64_t task = begin; task < end; ++task) {
       const int64_t item = task / steps, first = task % steps * step, last = std::min(first + step, m);
-      int64_t a_offset = 0, b_offset = 0, index = item;
-      for (size_t dim = product.batch.size(); dim-- > 0; index /= product.batch[dim].size) {
-        a_offset += index % product.batch[dim].size * product.batch[dim].a_stride;
-        b_offset += index % product.batch[dim].size * product.batch[dim].b_stride;
-      }
+      const auto at = product.offsets(item);
       T* const c = static_cast<T*>(product.c) + (item * m + first) * row;
-      small_rows(Factors<T>(product.a, a_offset), Factors<T>(product.b, b_offset), first, last, c, row);
+      small_rows(Factors<T>(product.a, at.a), Factors<T>(product.b, at.b), first, last, c, row);
       add_bias(product, last - first, c);
     }
   });

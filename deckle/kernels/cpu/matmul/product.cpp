@@ -148,13 +148,9 @@ void multiply_tile(const Product& product, const Arithmetic& arithmetic, const s
   const DType dtype = product.a.dtype;
   const int64_t m = product.a.rows, leading = product.leading();
   Matrix a = product.a, b = product.b;
-  int64_t a_offset = 0, b_offset = 0, index = item;
-  for (size_t dim = product.batch.size(); dim-- > 0; index /= product.batch[dim].size) {
-    a_offset += index % product.batch[dim].size * product.batch[dim].a_stride;
-    b_offset += index % product.batch[dim].size * product.batch[dim].b_stride;
-  }
-  if (a.data != nullptr) a.data = static_cast<const char*>(a.data) + a_offset * item_size(dtype);
-  b.data = static_cast<const char*>(b.data) + b_offset * item_size(dtype);
+  const auto at = product.offsets(item);
+  if (a.data != nullptr) a.data = static_cast<const char*>(a.data) + at.a * item_size(dtype);
+  b.data = static_cast<const char*>(b.data) + at.b * item_size(dtype);
   void* c = static_cast<char*>(product.c) + ((item * m + rows.begin) * leading + cols.begin) * item_size(dtype);
 
   TileProduct tile;

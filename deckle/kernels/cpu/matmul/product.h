@@ -40,6 +40,18 @@ struct Product {
     for (const BatchDim& dim : batch) count *= dim.size;
     return count;
   }
+  /// Where a[item] and b[item] begin, in elements.
+  struct Offsets {
+    int64_t a = 0, b = 0;
+  };
+  Offsets offsets(int64_t item) const {
+    Offsets at;
+    for (size_t dim = batch.size(); dim-- > 0; item /= batch[dim].size) {
+      at.a += item % batch[dim].size * batch[dim].a_stride;
+      at.b += item % batch[dim].size * batch[dim].b_stride;
+    }
+    return at;
+  }
 };
 
 void multiply(const Product& product);
