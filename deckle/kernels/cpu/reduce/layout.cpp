@@ -59,6 +59,45 @@ void transpose(const T* from, int64_t from_stride, int64_t rows, int64_t cols, T
   simd::transpose(reinterpret_cast<const Word*>(from), from_stride, rows, cols, reinterpret_cast<Word*>(to), to_stride);
 }
 
+/// gather_rows, or scatter_rows of a block of const T.
+template <bool kGather, typename Block>
+void move_rows(const View& view, const Layout& layout, int64_t row, int64_t rows, int64_t from, int64_t count, Block* block) {
+  using T = std::remove_const_t<Block>;
+  const auto move = [&](int64_t offset, int64_t stride, int64_t n, auto* elements) {
+    if constexpr (kGather)
+      simd::load_run(address(view, offset), view.dtype, stride, n, elements);
+    else
+      simd::store_run(elements, n, address(view, offset), view.dtype, stride);
+  };
+  if (count == layout.length && layout.dense_rows()) return move(row * count, 1, rows * count, block);  // short rows by the block
+  const bool lines = layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
+                     (layout.reduced.count == 0 || layout.reduced.strides[layout.reduced.count - 1] != 1);
+  if (!lines) {
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t start = layout.kept.offset(row + r);
+      visit_runs(layout.reduced, from, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
+        move(start + offset, stride, run, block + r * count + done);
+      });
+    }
+    return;
+  }
+  visit_runs(layout.kept, row, rows, [&](int64_t start, int64_t, int64_t first, int64_t width) {
+    visit_runs(layout.reduced, from, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
+      T lines[kDepth][kWidth];
+      for (int64_t w = 0; w < width; w += kWidth) {
+        const int64_t n = std::min(kWidth, width - w);
+        for (int64_t i = 0; i < run; i += kDepth) {
+          const int64_t deep = std::min(kDepth, run - i);
+          Block* const part = block + (first + w) * count + done + i;
+          if constexpr (!kGather) transpose(part, count, n, deep, lines[0], kWidth);
+          for (int64_t k = 0; k < deep; ++k) move(start + w + offset + (i + k) * stride, 1, n, lines[k]);
+          if constexpr (kGather) transpose(lines[0], kWidth, deep, n, part, count);
+        }
+      }
+    });
+  });
+}
+
 }  // namespace
 
 int64_t Layout::Dims::numel() const {
@@ -105,69 +144,12 @@ bool Layout::dense_rows() const {
 
 template <typename T>
 void gather_rows(const View& view, const Layout& layout, int64_t row, int64_t rows, int64_t from, int64_t count, T* block) {
-  if (count == layout.length && layout.dense_rows())  // short rows by the block
-    return simd::load_run(address(view, row * count), view.dtype, 1, rows * count, block);
-  const bool lines = layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
-                     (layout.reduced.count == 0 || layout.reduced.strides[layout.reduced.count - 1] != 1);
-  if (!lines) {
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t start = layout.kept.offset(row + r);
-      visit_runs(layout.reduced, from, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
-        simd::load_run(address(view, start + offset), view.dtype, stride, run, block + r * count + done);
-      });
-    }
-    return;
-  }
-  visit_runs(layout.kept, row, rows, [&](int64_t start, int64_t, int64_t first, int64_t width) {
-    visit_runs(layout.reduced, from, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
-      T lines[kDepth][kWidth];
-      for (int64_t w = 0; w < width; w += kWidth) {
-        const int64_t n = std::min(kWidth, width - w);
-        for (int64_t i = 0; i < run; i += kDepth) {
-          const int64_t deep = std::min(kDepth, run - i);
-          for (int64_t k = 0; k < deep; ++k) {
-            simd::load_run(address(view, start + w + offset + (i + k) * stride), view.dtype, 1, n, lines[k]);
-          }
-          T* const target = block + (first + w) * count + done + i;
-          transpose(lines[0], kWidth, deep, n, target, count);
-        }
-      }
-    });
-  });
+  move_rows<true>(view, layout, row, rows, from, count, block);
 }
 
 template <typename T>
 void scatter_rows(const T* block, const View& view, const Layout& layout, int64_t row, int64_t rows) {
-  const int64_t count = layout.length;
-  if (layout.dense_rows())  // short rows by the block
-    return simd::store_run(block, rows * count, address(view, row * count), view.dtype, 1);
-  const bool lines = layout.kept.count > 0 && layout.kept.strides[layout.kept.count - 1] == 1 &&
-                     (layout.reduced.count == 0 || layout.reduced.strides[layout.reduced.count - 1] != 1);
-  if (!lines) {
-    for (int64_t r = 0; r < rows; ++r) {
-      const int64_t start = layout.kept.offset(row + r);
-      visit_runs(layout.reduced, 0, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
-        simd::store_run(block + r * count + done, run, address(view, start + offset), view.dtype, stride);
-      });
-    }
-    return;
-  }
-  visit_runs(layout.kept, row, rows, [&](int64_t start, int64_t, int64_t first, int64_t width) {
-    visit_runs(layout.reduced, 0, count, [&](int64_t offset, int64_t stride, int64_t done, int64_t run) {
-      T lines[kDepth][kWidth];
-      for (int64_t w = 0; w < width; w += kWidth) {
-        const int64_t n = std::min(kWidth, width - w);
-        for (int64_t i = 0; i < run; i += kDepth) {
-          const int64_t deep = std::min(kDepth, run - i);
-          const T* const source = block + (first + w) * count + done + i;
-          transpose(source, count, n, deep, lines[0], kWidth);
-          for (int64_t k = 0; k < deep; ++k) {
-            simd::store_run(lines[k], n, address(view, start + w + offset + (i + k) * stride), view.dtype, 1);
-          }
-        }
-      }
-    });
-  });
+  move_rows<false>(view, layout, row, rows, 0, layout.length, block);
 }
 
 template void gather_rows(const View&, const Layout&, int64_t, int64_t, int64_t, int64_t, float*);
