@@ -70,15 +70,24 @@ def features(results):
                for case, of in rates.items() if "full" in of for name in of if name != "full"]
     copies = [(f"{case}, {name}", f"{of[name]['forward']:,.0f}", f"{100 * of[name]['forward'] / of['copy']['forward']:.0f} %")
               for case, of in rates.items() if "copy" in of for name in of if name != "copy"]
-    ragged = [(case.removeprefix("ragged bias "), name, f"{of[name]['forward']:.0f} / {of[name]['backward']:.0f}")
-              for case, of in rates.items() if case.startswith("ragged bias") for name in of]
-    biases = ("\nA bias of each of 8 sequences of mean 2,048, and dense ones of 2,048 each, by their own FLOPs, forward / "
-              "backward:\n\n" + table(["case", "bias", "TFLOP/s"], ragged)) if ragged else ""
     return (f"{r['dtype']}; TFLOP/s of useful work with a feature, of those of the same kernels without it, "
             "forward / backward.\n\n"
             + table(["feature", *cases], rows)
             + "\nOf the full mask's rate, at equal FLOPs:\n\n" + table(["mask", "forward", "backward"], windows)
-            + "\nDecoding, and of what a copy moved beside it:\n\n" + table(["case", "GB/s", "of a copy"], copies) + biases), {}
+            + "\nDecoding, and of what a copy moved beside it:\n\n" + table(["case", "GB/s", "of a copy"], copies)), {}
+
+
+def ragged_bias(results):
+    """Biases of ragged batches, of each sequence or in planes of the longest, beside dense ones."""
+    r, rates = results.read("attention_cuda_ragged_bias"), {}
+    for row in r["rows"]:
+        kind, case = row["contender"], row["case"].removeprefix("ragged bias 8 x 2048, ")
+        rates.setdefault(kind, {}).setdefault(case, {})[row["direction"]] = row["tflops"]
+    cases = list(next(iter(rates.values())))
+    rows = [(kind, *(f"{of[case]['forward']:.0f} / {of[case]['backward']:.0f}" for case in cases)) for kind, of in rates.items()]
+    return (f"{r['dtype']}; TFLOP/s forward / backward of 8 sequences of mean 2,048 with a bias, beside 8 of 2,048 each with "
+            "dense biases, each by its own FLOPs; with the gradient of the bias unless it says otherwise.\n\n"
+            + table(["bias", *cases], rows)), {}
 
 
 def choices(results):
@@ -143,6 +152,6 @@ def rates(name):
 
 
 PARTS = {"attention_cuda": attention_cuda, "attention_cuda_choices": choices, "attention_cuda_features": features,
-         "attention_cuda_limit": limit, "attention_cuda_rates": rates("attention_cuda"),
+         "attention_cuda_ragged_bias": ragged_bias, "attention_cuda_limit": limit, "attention_cuda_rates": rates("attention_cuda"),
          **{name: rates(name) for name in ("attention_cuda_f16", "attention_cuda_flash4")},
          **{name: pairs(name) for name in ("attention_cuda_pairs", "attention_cuda_memory_efficient")}}

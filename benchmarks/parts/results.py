@@ -15,7 +15,7 @@ MEASURES = {
     **dict.fromkeys(("sampling", "demo"), [*LIBRARY, "tools/deckle"]),
     **dict.fromkeys(("gpu_ops", "gpu_training", "gpu_language_model"), ON_GPU),
     **dict.fromkeys(("attention_cuda", "attention_cuda_f16", "attention_cuda_flash4", "attention_cuda_features",
-                     "attention_cuda_pairs"), ["deckle/kernels/cuda", "deckle/attention"]),
+                     "attention_cuda_ragged_bias", "attention_cuda_pairs"), ["deckle/kernels/cuda", "deckle/attention"]),
     **dict.fromkeys(("attention_cuda_memory_efficient", "attention_cuda_limit"), []),  # nothing of the library
     "build_cost": ["deckle", "opgen", "ops", "cmake", "CMakeLists.txt"],
     "build_cuda": ["deckle/kernels/cuda", "deckle/core/cuda", "ops", "opgen/emit/cpp", "cmake"],
@@ -32,12 +32,12 @@ MEASURES = {
 LOAD = "what other processes used meanwhile was not measured"
 INCOMPLETE = {
     **dict.fromkeys(("attention_cpu", "attention_cuda", "attention_cuda_f16", "attention_cuda_features",
-                     "attention_cuda_portable"), LOAD),
+                     "attention_cuda_portable", "attention_cuda_ragged_bias"), LOAD),
     "attention_cuda_flash4": LOAD + ": the host compiled other programs, so compare within this run alone",
     "attention_cuda_again": "of a commit with changes",
     "attention_cuda_choices": "of no commit: trials of kernels that were not kept",
     "attention_cuda_limit": "of no commit: instructions in a loop",
-    "sanitizers": "the machine's processor and what other processes used of it were not noted",
+    "sanitizers": LOAD + ": a build for GPUs and its tests ran beside it",
     "attention_cuda_memory_efficient": "of no commit: PyTorch's kernel alone, in an earlier run than ours",
 }
 

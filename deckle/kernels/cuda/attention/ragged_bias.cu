@@ -10,6 +10,7 @@
 #include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/planes.cuh"
 #include "deckle/kernels/cuda/attention/problem.cuh"
+#include "deckle/kernels/cuda/attention/score_sums.cuh"
 
 namespace deckle::kernels::cuda::attention {
 namespace {
@@ -116,6 +117,7 @@ struct SumArguments {
   BiasPanels panels;
   BiasSum sum;
   Element element;
+  ScoreSums planes;  // dense: in place of panels
 };
 
 // A sequence's panels of dS.
@@ -139,6 +141,7 @@ struct SequencePanels {
 // Block (strip of rows of the gradient of a sequence, or of all that share it; head, or all; lane of pieces of rows).
 __global__ void __launch_bounds__(kThreads, 4) sum_bias_gradient(const __grid_constant__ SumArguments args) {
   __shared__ __align__(16) float lines[kWarps][kKeysAtOnce];
+  if (args.planes.items > 0) return sum_planes(args.planes, args.to, args.element);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const DeviceProblem& problem = args.problem;
   const CudaAttentionPlane& plane = args.to;
@@ -217,6 +220,10 @@ __global__ void __launch_bounds__(kThreads, 4) sum_bias_gradient(const __grid_co
   }
 }
 
+Element element_of(const CudaAttentionProblem& problem) {
+  return problem.element == AttentionElement::bf16 ? Element::bf16 : Element::f16;
+}
+
 int64_t row_elements_of_head(const CudaAttentionProblem& problem) { return bias_layout(problem, 0).size(problem.sizes); }
 
 int64_t starts_bytes(const CudaAttentionProblem& problem) { return (8 * int64_t{problem.sizes.batch} + 255) / 256 * 256; }
@@ -284,7 +291,7 @@ void add_bias_gradient(const AttentionBackward& arguments, const BiasPanels& pan
   args.to = plane;
   args.panels = panels;
   args.sum = sum;
-  args.element = problem.element == AttentionElement::bf16 ? Element::bf16 : Element::f16;
+  args.element = element_of(problem);
   const int64_t strips = plane.offsets != nullptr ? max_tiles(problem.sizes, Side::queries, kBlockRows)
                                                   : int64_t{(plane.rows + kBlockRows - 1) / kBlockRows} *
                                                         (plane.sequence_stride != 0 ? problem.sizes.batch : 1);
@@ -293,6 +300,24 @@ void add_bias_gradient(const AttentionBackward& arguments, const BiasPanels& pan
   launch_kernel("attention: gradient of the bias", sum_bias_gradient,
                 dim3(static_cast<unsigned>(strips), static_cast<unsigned>(heads), lanes_for(strips * heads)), kThreads, 0, stream,
                 args);
+}
+
+void sum_score_gradients(const AttentionBackward& arguments, const CudaAttentionPlane& from, cudaStream_t stream) {
+  const AttentionSizes& sizes = arguments.problem.sizes;
+  SumArguments args{};
+  args.to = arguments.grad_bias;
+  args.element = element_of(arguments.problem);
+  args.planes = {.from = from,
+                 .sequences = sizes.batch,
+                 .heads = sizes.heads,
+                 .to_sequences = args.to.sequence_stride != 0 ? sizes.batch : 1,
+                 .to_heads = args.to.head_stride != 0 ? sizes.heads : 1};
+  ScoreSums& planes = args.planes;
+  planes.items =
+      int64_t{(args.to.columns + kScoreChunk - 1) / kScoreChunk} * args.to.rows * planes.to_heads * planes.to_sequences;
+  if (planes.items == 0) return;
+  const int64_t blocks = std::min<int64_t>((planes.items + kThreads - 1) / kThreads, 1 << 20);
+  launch_kernel("attention: gradient of the bias", sum_bias_gradient, static_cast<unsigned>(blocks), kThreads, 0, stream, args);
 }
 
 }  // namespace deckle::kernels::cuda::attention

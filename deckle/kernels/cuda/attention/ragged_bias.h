@@ -117,4 +117,7 @@ struct BiasSum {
 };
 void add_bias_gradient(const AttentionBackward& arguments, const BiasPanels& panels, const BiasSum& sum, cudaStream_t stream);
 
+/// Sums dS of a dense batch (`from`, score_gradients.h) to all of the gradient of the bias, in a fixed order. One launch.
+void sum_score_gradients(const AttentionBackward& arguments, const CudaAttentionPlane& from, cudaStream_t stream);
+
 }  // namespace deckle::kernels::cuda::attention

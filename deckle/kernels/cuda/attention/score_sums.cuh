@@ -1,0 +1,58 @@
+// The sum of planes of dS over heads, sequences or both, which is the gradient of a bias that they share.
+#pragma once
+
+#include <cstdint>
+
+#include "deckle/kernels/cuda/arch/warp.cuh"
+#include "deckle/kernels/cuda/attention/score_gradients.h"
+
+namespace deckle::kernels::cuda::attention {
+
+struct ScoreSums {
+  CudaAttentionPlane from;
+  int sequences, heads;        // of `from`
+  int to_sequences, to_heads;  // 1: summed
+  int64_t items;               // chunks of keys, times rows, heads and sequences of `to`; 0: nothing is to be done
+};
+
+/// In float32, sequence after sequence and in each head after head, to all of `to`: zeros where it reaches beyond rows and keys.
+/// A thread adds up a chunk of a row, 16 bytes of each plane. Blocks side by side.
+__device__ __forceinline__ void sum_planes(const ScoreSums& args, const CudaAttentionPlane& to, arch::Element element) {
+  const CudaAttentionPlane& from = args.from;
+  const int chunks = (to.columns + kScoreChunk - 1) / kScoreChunk;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.items; i += int64_t{gridDim.x} * blockDim.x) {
+    const int first = static_cast<int>(i % chunks) * kScoreChunk, row = static_cast<int>(i / chunks % to.rows);
+    const int64_t plane = i / chunks / to.rows;
+    const int to_head = static_cast<int>(plane % args.to_heads), to_sequence = static_cast<int>(plane / args.to_heads);
+    float sum[kScoreChunk] = {};
+    if (row < from.rows && first < from.columns) {
+      const int sequence_end = args.to_sequences > 1 ? to_sequence + 1 : args.sequences;
+      const int head = args.to_heads > 1 ? to_head : 0, heads = args.to_heads > 1 ? 1 : args.heads;
+      for (int sequence = to_sequence; sequence < sequence_end; ++sequence) {
+        const uint16_t* x = static_cast<const uint16_t*>(from.data) + sequence * from.sequence_stride + head * from.head_stride +
+                            row * from.row_stride + first;
+#pragma unroll 8
+        for (int h = 0; h < heads; ++h, x += from.head_stride) {
+          const uint4 chunk = __ldcs(reinterpret_cast<const uint4*>(x));
+          const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
+#pragma unroll
+          for (int j = 0; j < 4; ++j) {
+            const float2 pair = arch::unpack(element, words[j]);
+            sum[2 * j] += pair.x;
+            sum[2 * j + 1] += pair.y;
+          }
+        }
+      }
+    }
+    uint16_t* const out =
+        static_cast<uint16_t*>(to.data) + to_sequence * to.sequence_stride + to_head * to.head_stride + row * to.row_stride;
+#pragma unroll
+    for (int j = 0; j < kScoreChunk; ++j) {
+      if (first + j >= to.columns) break;
+      const float total = first + j < from.columns ? sum[j] : 0.0f;  // behind the keys of a row lies anything
+      out[(first + j) * to.column_stride] = static_cast<uint16_t>(arch::pack(element, total, 0.0f));
+    }
+  }
+}
+
+}  // namespace deckle::kernels::cuda::attention
