@@ -131,7 +131,7 @@ void AdamW::step_group(size_t group, int64_t step, const std::vector<size_t>& in
   const AdamWOptions& options = options_[group];
   const std::vector<Tensor> values = pick(parameters_.all(), indices), averages = pick(averages_, indices),
                             squares = pick(squares_, indices);
-  std::vector<Tensor> gradients = gradients_of(parameters_.all(), indices);
+  std::vector<Tensor> gradients = gradients_of(values);
   if (decay_ == Decay::gradient && options.weight_decay > 0) gradients = foreach_add(gradients, values, options.weight_decay);
   const double decay = decay_ == Decay::gradient ? 0 : options.weight_decay;
   if (!counters_.empty()) {

@@ -13,18 +13,11 @@
 #include "deckle/ops/generated/pointwise.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/optim/parameter_list.h"
 
 namespace deckle::optim {
 
 namespace {
-
-std::vector<Tensor> gradients_of(TensorList parameters) {
-  std::vector<Tensor> gradients;
-  for (const Tensor& parameter : parameters) {
-    if (const Tensor gradient = parameter.grad(); gradient.defined()) gradients.push_back(gradient);
-  }
-  return gradients;
-}
 
 /// Multiplies every gradient once: two parameters may hold one tensor, which counts for both in the norm.
 template <typename Factor>

@@ -54,9 +54,11 @@ std::vector<Tensor> pick(const std::vector<Tensor>& list, const std::vector<size
   return picked;
 }
 
-std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters, const std::vector<size_t>& indices) {
+std::vector<Tensor> gradients_of(TensorList parameters) {
   std::vector<Tensor> gradients;
-  for (const size_t i : indices) gradients.push_back(parameters[i].grad());
+  for (const Tensor& parameter : parameters) {
+    if (Tensor gradient = parameter.grad(); gradient.defined()) gradients.push_back(std::move(gradient));
+  }
   return gradients;
 }
 

@@ -29,8 +29,8 @@ class ParameterList {
 /// The tensors of `list` at `indices`.
 std::vector<Tensor> pick(const std::vector<Tensor>& list, const std::vector<size_t>& indices);
 
-/// The gradients of the parameters at `indices`.
-std::vector<Tensor> gradients_of(const std::vector<Tensor>& parameters, const std::vector<size_t>& indices);
+/// The gradients of the parameters that have one.
+std::vector<Tensor> gradients_of(TensorList parameters);
 
 /// An Error unless there is a group.
 void check_groups(size_t count);

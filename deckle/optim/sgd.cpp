@@ -64,7 +64,8 @@ void SGD::step() try {
     const SGDOptions& options = options_[number];
     const std::vector<size_t>& indices = by_group[number];
     if (options.momentum == 0) {
-      foreach_sgd_(pick(all, indices), gradients_of(all, indices), options.lr, options.weight_decay);
+      const std::vector<Tensor> values = pick(all, indices);
+      foreach_sgd_(values, gradients_of(values), options.lr, options.weight_decay);
       continue;
     }
     std::vector<size_t> starting;
@@ -72,8 +73,9 @@ void SGD::step() try {
     for (const size_t i : indices) (velocities_[i].defined() ? moving : starting).push_back(i);
     const auto take = [&](const std::vector<size_t>& some, const std::vector<Tensor>& velocities, double dampening) {
       if (some.empty()) return;
-      foreach_sgd_momentum_(pick(all, some), gradients_of(all, some), velocities, options.lr, options.momentum,
-                            options.weight_decay, dampening, options.nesterov);
+      const std::vector<Tensor> values = pick(all, some);
+      foreach_sgd_momentum_(values, gradients_of(values), velocities, options.lr, options.momentum, options.weight_decay,
+                            dampening, options.nesterov);
     };
     std::vector<Tensor> velocities;  // of those that start: kept once the step was taken
     for (const size_t i : starting) velocities.push_back(zeros_like(all[i]));
