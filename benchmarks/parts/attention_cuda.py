@@ -152,6 +152,7 @@ def rates(name):
 
 
 PARTS = {"attention_cuda": attention_cuda, "attention_cuda_choices": choices, "attention_cuda_features": features,
-         "attention_cuda_ragged_bias": ragged_bias, "attention_cuda_limit": limit, "attention_cuda_rates": rates("attention_cuda"),
+         "attention_cuda_ragged_bias": ragged_bias, "attention_cuda_limit": limit,
+         "attention_cuda_rates": rates("attention_cuda"),
          **{name: rates(name) for name in ("attention_cuda_f16", "attention_cuda_flash4")},
          **{name: pairs(name) for name in ("attention_cuda_pairs", "attention_cuda_memory_efficient")}}

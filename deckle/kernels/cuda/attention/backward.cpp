@@ -8,6 +8,7 @@
 #include "deckle/kernels/args/attention_limits.h"
 #include "deckle/kernels/cuda/attention/backward_pass.h"
 #include "deckle/kernels/cuda/attention/backward_plan.h"
+#include "deckle/kernels/cuda/attention/bias_gradient.h"
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/portable_features.h"

@@ -26,6 +26,7 @@
 #include "deckle/kernels/cuda/attention/backward_plan.h"
 #include "deckle/kernels/cuda/attention/backward_short.cuh"
 #include "deckle/kernels/cuda/attention/backward_statistics.cuh"
+#include "deckle/kernels/cuda/attention/bias_gradient.h"
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/forward_lists.h"
 #include "deckle/kernels/cuda/attention/portable_features.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "deckle/kernels/cuda/attention/bias_gradient.h"
 #include "deckle/kernels/cuda/attention/checks.h"
 #include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/portable_features.h"

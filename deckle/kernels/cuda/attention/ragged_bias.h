@@ -105,19 +105,4 @@ void make_bias_rows(const CudaAttentionProblem& problem, void* memory, cudaStrea
 /// Fills starts and bias of `panels`, for `heads` of the bias' heads from first_head on (1 and 0 where it has none). One launch.
 void make_bias_panels(const CudaAttentionProblem& problem, const BiasPanels& panels, int unit, int heads, cudaStream_t stream);
 
-/// Elements of the float32 sums that add_bias_gradient takes where several launches add to one gradient.
-int64_t bias_sum_elements(const AttentionSizes& sizes, const CudaAttentionPlane& grad_bias);
-
-/// Adds dS of `heads` heads to the gradient of the bias. Where it is one for all heads, launches follow each other: sums begin
-/// with the first, lie in `sums` between them, and are rounded by the last. All of it is written, zeros too. One launch.
-struct BiasSum {
-  int unit, heads;
-  bool first = true, last = true;
-  float* sums = nullptr;
-};
-void add_bias_gradient(const AttentionBackward& arguments, const BiasPanels& panels, const BiasSum& sum, cudaStream_t stream);
-
-/// Sums dS of a dense batch (`from`, score_gradients.h) to all of the gradient of the bias, in a fixed order. One launch.
-void sum_score_gradients(const AttentionBackward& arguments, const CudaAttentionPlane& from, cudaStream_t stream);
-
 }  // namespace deckle::kernels::cuda::attention
