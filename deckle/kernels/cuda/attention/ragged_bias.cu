@@ -1,4 +1,4 @@
-// Bound by memory: a copy reads and writes 2 bytes an element of the bias, the gradient 2 bytes a score of each head.
+// Bound by memory: a copy reads and writes 2 bytes an element of the bias.
 // A warp takes 256 keys of a row at a time: 2 bytes a lane side by side where rows begin anywhere, 16 where they are aligned, and
 // from one to the other through shared memory.
 #include "deckle/kernels/cuda/attention/ragged_bias.h"
