@@ -66,10 +66,15 @@ template <class F, typename T, size_t... I>
 HWY_INLINE void vectors(size_t count, const T* const* from, const size_t* moves, T* output, std::index_sequence<I...>) {
   const hn::ScalableTag<T> d;
   const size_t lanes = hn::Lanes(d);
-  const T* const start[] = {from[I]...};  // in registers: what `output` points to might else be these
-  const size_t move[] = {moves[I]...};
+  constexpr bool kMany = sizeof...(I) > 2;  // pointers that move and a count to 0 take fewer instructions than so many indices
+  const T* at[] = {from[I]...};             // in registers: what `output` points to might else be these
+  const size_t move[] = {kMany ? moves[I] & lanes : moves[I]...};
+  const auto whole = static_cast<ptrdiff_t>(count), first = kMany ? -whole : 0;
   const F f;
-  for (size_t i = 0; i < count; i += lanes) hn::StoreU(f(d, hn::LoadU(d, start[I] + (i & move[I]))...), d, output + i);
+  for (ptrdiff_t i = first; kMany ? i != 0 : i < whole; i += static_cast<ptrdiff_t>(lanes)) {
+    hn::StoreU(f(d, hn::LoadU(d, at[I] + (kMany ? 0 : i & move[I]))...), d, output - first + i);
+    if constexpr (kMany) ((at[I] += move[I]), ...);
+  }
 }
 template <class F, size_t N, typename T>
 void vector_loop(size_t count, const T* const* from, const size_t* moves, T* output) {
