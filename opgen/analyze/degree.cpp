@@ -31,6 +31,7 @@ Degree degree_of(const ExprPtr& expr, const std::function<Degree(const std::stri
     if (expr->text == "/") return quotient_of(of[0], of[1]);
   }
   if (expr->is_call("damped")) return product_of(of[0], of[1]);
+  if (expr->is_call("lerp")) return of[2] <= Degree::constant ? sum_of(of[0], of[1]) : Degree::other;
   if (expr->is_call("where") || expr->is(ExprKind::conditional))
     return of[0] <= Degree::constant ? sum_of(of[1], of[2]) : Degree::other;
   return plain ? Degree::constant : Degree::other;

@@ -73,6 +73,8 @@ const std::vector<Body> kBodies = {
     {"erf(self) + cos(other)", "1.1283791670955126 * exp(-(self * self))", "-sin(other)"},
     {"atan2(self, other)", "other / (self * self + other * other)", "-self / (self * self + other * other)"},
     {"self * n + other", "n", "1"},
+    {"lerp(self, other, 0.25)", "0.75", "0.25"},
+    {"lerp(self, other, sin(self))", "1 - sin(self) + (other - self) * cos(self)", "sin(self)"},
 };
 
 /// What may be wrong about a slope.

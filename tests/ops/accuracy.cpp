@@ -67,17 +67,14 @@ const std::map<std::string, Bounds> kBounds = {
     {"atan", {.slope_floor = kTiny}},
     {"atan2", {.slope_floor = kTiny, .left_out = [](const Point& at) { return outside(std::hypot(at[0], at[1])); }}},
     {"hypot", {.left_out = [](const Point& at) { return outside(std::hypot(at[0], at[1])); }}},
-    // Sums of two terms that cross zero, and whose difference is beyond float32.
+    // Sums of two terms that cross zero.
     {"lerp_Tensor",
-     {.left_out = [](const Point& at) { return outside(std::abs(at[1] - at[0]) + 1); },
-      .value_floor_at =
+     {.value_floor_at =
           [](const Point& at) {
             const double step = std::abs(at[1] - at[0]);
             return at[2] < 0.5 ? std::abs(at[0]) + std::abs(at[2]) * step : std::abs(at[1]) + std::abs(1 - at[2]) * step;
           }}},
-    {"lerp_Scalar",
-     {.left_out = [](const Point& at) { return outside(std::abs(at[1] - at[0]) + 1); },
-      .value_floor_at = [](const Point& at) { return std::abs(at[0]) + std::abs(at[1]); }}},
+    {"lerp_Scalar", {.value_floor_at = [](const Point& at) { return std::abs(at[0]) + std::abs(at[1]); }}},
     // y pow(x, y - 1), where pow overflows first. An exponent near y - 1 is off by 2^-24, and |log x| is up to 103 times that.
     {"pow_Tensor_Scalar", {.slope_floor = kTiny, .left_out = [](const Point& at) { return std::abs(at[0]) < 1e-25; }}},
     // Of a negative x the power hangs on y - 1 being an even or odd integer, which a tiny or huge y rounds to or away.

@@ -21,6 +21,7 @@
 #include "deckle/ops/generated/random.h"
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
+#include "deckle/ops/generated/sort.h"
 #include "deckle/ops/indexing.h"
 #include "tests/support/expect.h"
 #include "tests/support/random.h"
@@ -387,6 +388,121 @@ TEST(Pointwise, InfinitiesAndNaNAreToldApartInEveryDType) {
   EXPECT_EQ(isinf(n).to_vector(), (std::vector<double>{0, 0, 0}));
   EXPECT_EQ(isnan(n).to_vector(), (std::vector<double>{0, 0, 0}));
   EXPECT_EQ(isfinite(n).to_vector(), (std::vector<double>{1, 1, 1}));
+}
+
+/// The largest number of a floating dtype.
+double most_of(DType dtype) {
+  if (dtype == DType::float16) return 65504;
+  if (dtype == DType::bfloat16) return 0x1.fep127;
+  return dtype == DType::float32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+}
+
+const DType kFloating[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
+
+/// lerp of one element among ordinary ones, which stay what they are, with the weight as a tensor and as a number, and in place.
+double lerp_of(DType dtype, double self, double end, double weight) {
+  constexpr int64_t kCount = 21, kPlace = 13;
+  const auto with = [&](double others, double value) {
+    std::vector<double> values(kCount, others);
+    values[kPlace] = value;
+    return tensor(values).to(dtype);
+  };
+  const Tensor x = with(1, self), y = with(3, end), w = with(weight, weight), once = x.clone();
+  std::vector<double> found = lerp(x, y, with(0.25, weight)).to_vector();
+  const double result = found[kPlace];
+  found[kPlace] = 1.5;
+  EXPECT_EQ(found, std::vector<double>(kCount, 1.5)) << name(dtype);
+  once.lerp_(y, w);
+  for (const double again : {lerp(x, y, weight).to_vector()[kPlace], once.to_vector()[kPlace]})
+    EXPECT_TRUE(again == result || (std::isnan(again) && std::isnan(result)))
+        << name(dtype) << ": " << again << " and " << result << " at " << self << ", " << end << ", " << weight;
+  return result;
+}
+
+TEST(Lerp, TakesEndsWhoseDifferenceIsNoFiniteNumber) {
+  const double inf = kInfinity, nan = std::nan("");
+  for (const DType dtype : kFloating) {
+    const double most = most_of(dtype);
+    const std::tuple<double, double, double, double> points[] = {{most, -most, 0, most},
+                                                                 {most, -most, 1, -most},
+                                                                 {most, -most, 0.5, 0},
+                                                                 {-most, most, 0.25, -most / 2},
+                                                                 {most, -most, 0.75, -most / 2},
+                                                                 {most, -most, -0.5, inf},
+                                                                 {most, -most, 2, -inf},
+                                                                 {1, inf, 0, 1},
+                                                                 {1, inf, 1, inf},
+                                                                 {1, inf, 0.25, inf},
+                                                                 {1, inf, -30, -inf},
+                                                                 {-most, inf, -4, -inf},
+                                                                 {inf, 1, 0, inf},
+                                                                 {inf, 1, 1, 1},
+                                                                 {-inf, 1, 0.75, -inf},
+                                                                 {-inf, 1, 3, inf},
+                                                                 {inf, most, 0.5, inf},
+                                                                 {inf, inf, 0.25, inf},
+                                                                 {-inf, -inf, 1, -inf},
+                                                                 {inf, inf, 2, nan},
+                                                                 {inf, -inf, 0.5, nan},
+                                                                 {inf, -inf, 0, inf},
+                                                                 {inf, -inf, 1, -inf},
+                                                                 {inf, -inf, 2, -inf},
+                                                                 {nan, 1, 1, nan},
+                                                                 {1, nan, 0, nan},
+                                                                 {nan, inf, 1, nan},
+                                                                 {-inf, nan, 0, nan},
+                                                                 {most, -most, nan, nan},
+                                                                 {1, inf, nan, nan},
+                                                                 {1, 2, nan, nan},
+                                                                 {1, 2, inf, inf}};
+    for (const auto& [self, end, weight, want] : points) {
+      SCOPED_TRACE(fmt::format("{} at {}, {}, {}", name(dtype), self, end, weight));
+      const double got = lerp_of(dtype, self, end, weight);
+      if (std::isnan(want))
+        EXPECT_TRUE(std::isnan(got)) << got;
+      else if (want == -most / 2)
+        EXPECT_NEAR(got / want, 1, dtype == DType::float64 ? 1e-15 : 3e-7);
+      else
+        EXPECT_EQ(got, want);
+    }
+  }
+}
+
+TEST(Lerp, HasTheSlopesOfAMeanWhereTheDifferenceOfItsEndsIsNoFiniteNumber) {
+  for (const DType dtype : kFloating) {
+    const double most = most_of(dtype);
+    for (const auto& [self, end] : {std::pair{most, -most}, {1.0, kInfinity}, {-kInfinity, 2.0}}) {
+      SCOPED_TRACE(fmt::format("{} at {}, {}", name(dtype), self, end));
+      const auto of = [&](double value) { return tensor({value, 1.0}).to(dtype); };
+      const double step = end > self ? kInfinity : -kInfinity;
+      for (const double weight : {-0.5, 0.25, 0.75, 1.5}) {
+        const Tensors inputs = {of(self), of(end), of(weight)}, ends = {of(self), of(end)};
+        const auto weighted = [](const Tensors& x) { return lerp(x[0], x[1], x[2]); };
+        const auto mixed = [&](const Tensors& x) { return lerp(x[0], x[1], weight); };
+        const Tensors slopes = grad([&](const Tensors& x) { return sum(weighted(x)); }, inputs);
+        EXPECT_EQ(slopes[0].to_vector()[0], 1 - weight);
+        EXPECT_EQ(slopes[1].to_vector()[0], weight);
+        EXPECT_EQ(slopes[2].to_vector()[0], step);
+        const Tensors of_ends = grad([&](const Tensors& x) { return sum(mixed(x)); }, ends);
+        EXPECT_EQ(of_ends[0].to_vector()[0], 1 - weight);
+        EXPECT_EQ(of_ends[1].to_vector()[0], weight);
+        EXPECT_EQ(jvp(mixed, ends, {of(1), of(2)}).second.to_vector()[0], 1 + weight);
+      }
+    }
+  }
+}
+
+TEST(Quantile, LiesBetweenNumbersAsFarApartAsTheyCanBe) {
+  for (const DType dtype : kFloating) {
+    SCOPED_TRACE(name(dtype));
+    const double most = most_of(dtype);
+    const Tensor two = tensor({-most, most}).to(dtype), three = tensor({most, -most, most}).to(dtype);
+    EXPECT_EQ(quantile(two, 0.5).item(), 0);
+    EXPECT_EQ(quantile(two, 0).item(), -most);
+    EXPECT_EQ(quantile(two, 1).item(), most);
+    EXPECT_EQ(quantile(three, 0.25).item(), 0);
+    EXPECT_EQ(grad([](const Tensor& x) { return sum(quantile(x, 0.25)); }, two).to_vector(), (std::vector<double>{0.75, 0.25}));
+  }
 }
 
 TEST(Losses, OfProbabilitiesRefuseWhatIsNone) {

@@ -39,6 +39,12 @@ inline double tan(double x) { return std::tan(x); }
 inline double atan(double x) { return std::atan(x); }
 inline double atan2(double y, double x) { return std::atan2(y, x); }
 inline double hypot(double x, double y) { return std::hypot(x, y); }
+/// In double, whose range no difference of floats leaves; an infinite end hides a finite one.
+inline double lerp(double x, double y, double w) {
+  if (w == 0 || w == 1) return w == 0 ? (std::isnan(y) ? y : x) : (std::isnan(x) ? x : y);
+  if (std::isinf(x) || std::isinf(y)) return (std::isfinite(x) ? 0 : (1 - w) * x) + (std::isfinite(y) ? 0 : w * y);
+  return w < 0.5 ? x + w * (y - x) : y - (1 - w) * (y - x);
+}
 inline double fmod(double x, double y) { return std::fmod(x, y); }
 inline double remainder(double x, double y) {
   const double r = std::fmod(x, y);

@@ -223,6 +223,32 @@ HWY_INLINE hn::Mask<D> isfinite(D d, V x) {
   return hn::Lt(hn::Abs(x), infinity(d));
 }
 
+/// Whether all are finite; a NaN of the inputs may pass for a number. By signs, which take no comparison: x - x is 0, and of
+/// infinity, on x86, a NaN whose sign is set.
+template <class D, class V>
+HWY_INLINE bool all_finite(D d, V x) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::AllFalse(d, hn::MaskFromVec(hn::Sub(x, x)));
+#else
+  return hn::AllTrue(d, isfinite(d, x));
+#endif
+}
+
+/// x + w (y - x) from the nearer end, exact at the weights 0 and 1. Where y - x is not finite, (1 - w) x + w y, and a finite end
+/// is nothing beside an infinite one: vectors without such an element leave before it. What it takes is computed anew, from w - 1
+/// and x - y, as values that are kept for it cost every vector an instruction.
+template <class D, class V>
+HWY_INLINE V lerp(D d, V x, V y, V w) {
+  const V one = hn::Set(d, 1), step = hn::Sub(y, x);
+  const V of_end = hn::Sub(y, hn::Mul(hn::Sub(one, w), step));
+  const V result = hn::IfThenElse(hn::Lt(w, hn::Set(d, 0.5)), hn::Add(x, hn::Mul(w, step)), of_end);
+  if (HWY_LIKELY(all_finite(d, step))) return result;
+  const V of_x = hn::IfThenZeroElse(hn::And(isfinite(d, x), isinf(d, y)), hn::Mul(hn::Neg(hn::Sub(w, one)), x));
+  const V of_y = hn::IfThenZeroElse(hn::And(isfinite(d, y), isinf(d, x)), hn::Mul(w, y));
+  const V mean = hn::IfThenElse(hn::Eq(w, hn::Zero(d)), x, hn::IfThenElse(hn::Eq(w, one), y, hn::Add(of_x, of_y)));
+  return hn::IfThenElse(hn::Or(isfinite(d, hn::Sub(x, y)), hn::Or(isnan(d, x), isnan(d, y))), result, mean);
+}
+
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -263,4 +263,16 @@ HWY_INLINE bool isfinite(D, V x) {
   return ::fabs(x) < std::numeric_limits<V>::infinity();
 }
 
+/// x + w (y - x) from the nearer end; where y - x is not finite, (1 - w) x + w y, and a finite end is nothing beside an infinite
+/// one.
+template <class D, class V>
+HWY_INLINE V lerp(D d, V x, V y, V w) {
+  const V step = y - x, rest = V(1) - w;
+  const V result = w < V(0.5) ? x + w * step : y - rest * step;
+  if (isfinite(d, step) || isnan(d, x) || isnan(d, y)) return result;
+  if (w == 0 || w == 1) return w == 0 ? x : y;
+  const V of_x = isfinite(d, x) && isinf(d, y) ? V(0) : rest * x, of_y = isfinite(d, y) && isinf(d, x) ? V(0) : w * y;
+  return of_x + of_y;
+}
+
 }  // namespace deckle::kernels::cuda
