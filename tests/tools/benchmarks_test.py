@@ -639,7 +639,8 @@ class Kept(Folder):
     def test_commands_name_files_without_the_machines_folders(self):
         for command, noted in (("a/run --text /usr/share/fortunes", "a/run --text fortunes"), ("a/run .cache/x/t", "a/run t"),
                                ("a/run --text=b/.c/t", "a/run --text=t"), ("a/run --build build/release", None)):
-            self.assertEqual(report.facts(command)["command"], noted or command)
+            with unittest.mock.patch.dict(os.environ, {}, clear=True):  # settings stand before it
+                self.assertEqual(report.facts(command)["command"], noted or command)
 
     def test_own_processes_are_no_disturbance(self):
         before = report.Processors()
