@@ -53,11 +53,12 @@ def quotations(text):
     yield from of_tables(lines)
 
 
-def holds(numbers, quoted):
-    """Whether a number, or a hundred or a thousand times or a thousandth of it, is the quoted one when rounded as that is."""
+def holds(numbers, quoted, percent):
+    """Whether a number, or a hundred times it of `percent`, is the quoted one when rounded as that is."""
     quoted = quoted.rstrip(".,").replace(",", "")
     value, places = float(quoted), len(quoted.partition(".")[2])
-    return any(abs(scale * number - value) <= 0.5001 * 10 ** -places for number in numbers for scale in (1, 100, 1000, 0.001))
+    return any(abs(scale * number - value) <= 0.5001 * 10 ** -places for number in numbers
+               for scale in ((1, 100) if percent else (1,)))
 
 
 def cites(text, results):
@@ -90,7 +91,7 @@ def check_sources(results):
             for index, number, words in found:
                 spoken = number is None or "e" not in number
                 if name == QUOTING:
-                    fine = number and holds(numbers, number)
+                    fine = number and holds(numbers, number, "%" in words)
                     way = "quote it from a file of benchmarks/results that the section names"
                 elif document and spoken:
                     fine, way = False, "have it written by benchmarks/figures"
