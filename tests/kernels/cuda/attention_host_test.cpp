@@ -380,25 +380,31 @@ TEST(AttentionHost, AsksForAWorkspaceThatHoldsTheStatisticsAndSums) {
   EXPECT_LE(attention_backward_workspace_bytes(a), 2 * 4 * rows * 128);
 }
 
-// The gradient of a bias as large as the scores comes with the others; one that sums up sequences or heads has statistics too.
+// The gradient of a bias as large as the scores comes with the others; of one that sums up sequences or heads the terms are kept,
+// and where they would take more than 1 GiB, row statistics are.
 TEST(AttentionHost, AsksForMemoryOfABiasOnlyWhereItsGradientIsASum) {
   alignas(16) static uint16_t memory[8];
-  AttentionBackward a = problem(128, 128);
-  a.problem.sizes.query_rows = a.problem.sizes.key_rows = 104;
-  const int64_t rows = 2 * 104 * 4;
-  a.problem.bias = {.data = memory,
-                    .sequence_stride = 4 * 104 * 104,
-                    .head_stride = 104 * 104,
-                    .row_stride = 104,
-                    .column_stride = 1,
-                    .rows = 104,
-                    .columns = 104};
-  const int64_t alone = attention_backward_workspace_bytes(a);
-  a.grad_bias = a.problem.bias;
-  EXPECT_EQ(attention_backward_workspace_bytes(a), alone);
-  a.grad_bias.sequence_stride = 0;
-  EXPECT_GE(attention_backward_workspace_bytes(a), alone + 2 * 4 * rows);
-  EXPECT_LE(attention_backward_workspace_bytes(a), alone + 2 * 4 * rows + 256);
+  for (const int64_t size : {104, 20'000}) {
+    AttentionBackward a = problem(128, 128);
+    a.problem.sizes.query_rows = a.problem.sizes.key_rows = size;
+    const int64_t scores = 2 * 4 * size * size, statistics = 2 * int64_t{sizeof(float)} * 2 * 4 * size;
+    a.problem.bias = {.data = memory,
+                      .sequence_stride = 4 * size * size,
+                      .head_stride = size * size,
+                      .row_stride = size,
+                      .column_stride = 1,
+                      .rows = static_cast<int32_t>(size),
+                      .columns = static_cast<int32_t>(size)};
+    const int64_t alone = attention_backward_workspace_bytes(a);
+    a.grad_bias = a.problem.bias;
+    EXPECT_EQ(attention_backward_workspace_bytes(a), alone);
+    const int64_t taken = size == 104 ? int64_t{sizeof(uint16_t)} * scores : statistics;
+    for (const bool of_heads : {false, true}) {
+      (of_heads ? a.grad_bias.head_stride : a.grad_bias.sequence_stride) = 0;
+      EXPECT_GE(attention_backward_workspace_bytes(a), alone + taken);
+      EXPECT_LE(attention_backward_workspace_bytes(a), alone + taken + 256);
+    }
+  }
 }
 
 // A nested batch of equal lengths counts as dense, and its bias may be larger than they are: NaN there is nobody's.
