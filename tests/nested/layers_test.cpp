@@ -170,6 +170,17 @@ TEST(NestedPooling, WindowsAlongTheRaggedDim) {
                    random_nested({3, 0, 1}, {2}));
 }
 
+// Whose stride is no number of rows that could be added to another.
+TEST(NestedPooling, WindowsFarApart) {
+  const int64_t far = std::numeric_limits<int64_t>::max();
+  for (const bool mean : {true, false}) {
+    const Tensor values = random_tensor({5, 2}).requires_grad_();
+    const NestedTensor x = NestedTensor::from_lengths(values, {3, 2});
+    sum((mean ? avg_pool1d(x, 1, {.stride = far}) : max_pool1d(x, 1, {.stride = far})).values()).backward();
+    expect_close(values.grad().flatten(), tensor_of({1, 1, 0, 0, 0, 0, 1, 1, 0, 0}));
+  }
+}
+
 TEST(NestedNorms, GroupsOfChannelsOfEachComponent) {
   const Tensor weight = random_tensor({4}), bias = random_tensor({4});
   for (const auto& lengths : ragged_patterns()) {

@@ -753,12 +753,15 @@ TEST_P(AttentionBackwardScored, IsBitEqualFromRunToRun) {
   scored.slopes = true;
   scored.soft_cap = 2;
   scored.heads = 4;  // two of a key head
-  CaseOptions masked = scored, planes = ragged({900, 0, 333, 1200}, {1101, 4, 500, 1205}, kCausal);
+  CaseOptions shared = biased, of_heads = biased, masked = scored,
+              planes = ragged({900, 0, 333, 1200}, {1101, 4, 500, 1205}, kCausal);
+  shared.bias_dims = 3;
+  of_heads.bias_dims = 7;
   masked.ranges = 2;
   planes.bias_dims = 11;
   planes.ragged_bias = true;
   planes.heads = planes.kv_heads = 6;
-  for (const CaseOptions& o : {biased, scored, masked, planes}) {
+  for (const CaseOptions& o : {biased, shared, of_heads, scored, masked, planes}) {
     AttentionCase c(o);
     c.prepare_backward();
     c.backward();
@@ -786,6 +789,14 @@ class AttentionBackwardLarge : public AttentionTest {};
 TEST_P(AttentionBackwardLarge, BatchesMoreThanTwoToTheThirtyOneElementsApart) {
   CaseOptions o = dense(2, 150, 140);
   o.batch_gap = int64_t{1} << 31;
+  verify_backward(o);
+}
+
+// More than 1 GiB of dS: Hopper's backward leaves the gradient of a shared bias to the portable walk.
+TEST_P(AttentionBackwardLarge, ASharedBiasOfManyHeads) {
+  CaseOptions o = dense(1, 2048, 2048);
+  o.heads = o.kv_heads = 136;
+  o.bias_dims = 3;
   verify_backward(o);
 }
 

@@ -100,7 +100,7 @@ void add_shared(const Sequence<T>& s, int64_t size, int64_t stride, int64_t lead
   T sums[segment::kColumns];
   for (int64_t row = 0; row < s.length; ++row) {
     const int64_t before = row + lead - size + 1;  // a lower bound of the start of the first window that contains the row
-    const int64_t from = before <= 0 ? 0 : (before + stride - 1) / stride;
+    const int64_t from = before <= 0 ? 0 : (before - 1) / stride + 1;
     const int64_t count = std::min(s.windows, (row + lead) / stride + 1) - from;
     if (count <= 0) {
       std::fill_n(sums, s.columns, T{0});
@@ -183,7 +183,7 @@ void segment_avg_pool1d_backward(const Context&, const View& gradient, const Rag
       segment::WeightedSums<T> sums(gradient, result, inner, first, columns, count);
       for (int64_t row = 0; row < length; ++row) {
         const int64_t before = row + lead - size + 1;  // a lower bound of the start of the first window that contains the row
-        const int64_t from = before <= 0 ? 0 : (before + stride - 1) / stride, end = std::min(count, (row + lead) / stride + 1);
+        const int64_t from = before <= 0 ? 0 : (before - 1) / stride + 1, end = std::min(count, (row + lead) / stride + 1);
         sums.begin(first_window + from);
         for (int64_t w = from; w < end; ++w) {
           const Window window(w, size, stride, lead, length);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 #include "deckle/kernels/cpu/segment/windows.h"
@@ -31,7 +33,9 @@ class WeightedSums {
   }
   void write(int64_t row) {
     T* const to = converted_ == nullptr ? result_.ptr<T>() + row * inner_ + first_ : converted_;
-    if (!many_) {
+    if (!many_ && count_ == 0) {
+      std::fill_n(to, columns_, T{0});
+    } else if (!many_) {
       const auto rows = block();
       functions_.weighted_sum(rows.first, rows.stride, weights_, count_, columns_, to);
     } else {

@@ -28,11 +28,15 @@ __device__ __forceinline__ void sum_planes(const ScoreSums& args, const CudaAtte
     if (row < from.rows && first < from.columns) {
       const int sequence_end = args.to_sequences > 1 ? to_sequence + 1 : args.sequences;
       const int head = args.to_heads > 1 ? to_head : 0, heads = args.to_heads > 1 ? 1 : args.heads;
-      for (int sequence = to_sequence; sequence < sequence_end; ++sequence) {
-        const uint16_t* x = static_cast<const uint16_t*>(from.data) + sequence * from.sequence_stride + head * from.head_stride +
-                            row * from.row_stride + first;
+      // Loads of terms that follow one another are under way at once.
+      const bool of_heads = heads > 1;
+      const int strips = of_heads ? sequence_end - to_sequence : 1, terms = of_heads ? heads : sequence_end - to_sequence;
+      const int64_t stride = of_heads ? from.head_stride : from.sequence_stride;
+      for (int strip = 0; strip < strips; ++strip) {
+        const uint16_t* x = static_cast<const uint16_t*>(from.data) + (to_sequence + strip) * from.sequence_stride +
+                            head * from.head_stride + row * from.row_stride + first;
 #pragma unroll 8
-        for (int h = 0; h < heads; ++h, x += from.head_stride) {
+        for (int term = 0; term < terms; ++term, x += stride) {
           const uint4 chunk = __ldcs(reinterpret_cast<const uint4*>(x));
           const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
 #pragma unroll

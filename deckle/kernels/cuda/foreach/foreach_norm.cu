@@ -1,7 +1,8 @@
 // The Euclidean norm of each tensor of a list, and the products of two lists.                                 Sums in double
 //
 //   launches   two for up to 96 tensors: parts of them all, then what the parts of each come to
-//   parts      a block each, of 4,096 elements or more, at most 1,024 of a tensor: its size alone decides, not the list
+//   parts      a block each, of 4,096 elements or more, at most 1,024 of a tensor: its size decides, not the list; bits
+//              depend on whether it begins at 16 bytes, too
 //   bytes      the elements once, the floor; of each part 24 (norms) or 8 are written and read, 0.3 % of 4,096 elements of
 //   float32
 #include <algorithm>

@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(256) mean_backward(Pool p, Values g, Values re
   const int64_t length = p.rows.offsets[b + 1] - p.rows.offsets[b], first = p.windows.offsets[b];
   const int64_t windows = p.windows.offsets[b + 1] - first, before = row + p.lead - p.size + 1;
   double sum = 0;
-  for (int64_t w = before <= 0 ? 0 : (before + p.stride - 1) / p.stride; w < windows && w * p.stride <= row + p.lead; ++w) {
+  for (int64_t w = before <= 0 ? 0 : (before - 1) / p.stride + 1; w < windows && w * p.stride <= row + p.lead; ++w) {
     int64_t begin, end;
     p.span(w, length, begin, end);
     sum += g.get<double>(first + w, column) / static_cast<double>(end - begin);
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(256)
   const int64_t at = e / g.inner, column = e - at * g.inner, b = p.rows.component(at), row = at - p.rows.offsets[b];
   const int64_t first = p.windows.offsets[b], windows = p.windows.offsets[b + 1] - first, before = row + p.lead - p.size + 1;
   double sum = 0;
-  for (int64_t w = before <= 0 ? 0 : (before + p.stride - 1) / p.stride; w < windows && w * p.stride <= row + p.lead; ++w) {
+  for (int64_t w = before <= 0 ? 0 : (before - 1) / p.stride + 1; w < windows && w * p.stride <= row + p.lead; ++w) {
     if (positions[(first + w) * g.inner + column] == row) sum += g.get<double>(first + w, column);
   }
   result.put(static_cast<T>(sum), at, column);
