@@ -92,14 +92,7 @@ __global__ void __launch_bounds__(kPieceThreads, 4) sum_bias_gradient(const __gr
       const uint16_t* from = panels.gradients + first_head * head_elements + kPanelKeys * at + panel_chunk(live_row, chunk);
 #pragma unroll 4
       for (int head = 0; head < heads; ++head, from += head_elements) {
-        const uint4 w = __ldg(reinterpret_cast<const uint4*>(from));
-        const uint32_t words[4] = {w.x, w.y, w.z, w.w};
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const float2 pair = arch::unpack(args.element, words[j]);
-          sum[2 * j] += pair.x;
-          sum[2 * j + 1] += pair.y;
-        }
+        add_chunk(args.element, __ldg(reinterpret_cast<const uint4*>(from)), sum);
       }
     }
     __syncwarp();  // the line before has been read

@@ -15,6 +15,17 @@ struct ScoreSums {
   int64_t items;               // chunks of keys, times rows, heads and sequences of `to`; 0: nothing is to be done
 };
 
+/// Adds 8 packed numbers to as many sums.
+__device__ __forceinline__ void add_chunk(arch::Element element, const uint4& chunk, float (&sum)[kScoreChunk]) {
+  const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    const float2 pair = arch::unpack(element, words[j]);
+    sum[2 * j] += pair.x;
+    sum[2 * j + 1] += pair.y;
+  }
+}
+
 /// In float32, sequence after sequence and in each head after head, to all of `to`: zeros where it reaches beyond rows and keys.
 /// A thread adds up a chunk of a row, 16 bytes of each plane. Blocks side by side.
 __device__ __forceinline__ void sum_planes(const ScoreSums& args, const CudaAttentionPlane& to, arch::Element element) {
@@ -37,14 +48,7 @@ __device__ __forceinline__ void sum_planes(const ScoreSums& args, const CudaAtte
                             head * from.head_stride + row * from.row_stride + first;
 #pragma unroll 8
         for (int term = 0; term < terms; ++term, x += stride) {
-          const uint4 chunk = __ldcs(reinterpret_cast<const uint4*>(x));
-          const uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
-#pragma unroll
-          for (int j = 0; j < 4; ++j) {
-            const float2 pair = arch::unpack(element, words[j]);
-            sum[2 * j] += pair.x;
-            sum[2 * j + 1] += pair.y;
-          }
+          add_chunk(element, __ldcs(reinterpret_cast<const uint4*>(x)), sum);
         }
       }
     }
