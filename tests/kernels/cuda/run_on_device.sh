@@ -43,7 +43,8 @@ run() {  # SECONDS NAME COMMAND...
   (cd "$bench" && timeout "$seconds" "$@") > "$out/$name.txt" 2>&1; echo "rc $?"
 }
 
-for step in "${@:-build test sanitize bench bench_f16 bench_portable features pairs flash4 profile}"; do for what in $step; do
+all="build test sanitize bench bench_f16 bench_portable features ragged_bias pairs flash4 profile"
+for step in "${@:-$all}"; do for what in $step; do
   echo "== $what ($(date +%T))"
   case $what in
     build)
@@ -68,6 +69,9 @@ for step in "${@:-build test sanitize bench bench_f16 bench_portable features pa
     bench_f16) bench 90 attention_cuda_f16 --seconds 0.6 --dtype f16 --only "D128 S16k causal|D64 S16k causal|D256" ;;
     bench_portable) bench 120 attention_cuda_portable --seconds 0.2 --portable ;;
     features) run 120 features python3 features.py --library "$library" --json "$out/attention_cuda_features.json" ;;
+    ragged_bias)
+      run 120 ragged_bias python3 features.py --library "$library" --only ragged_bias \
+        --json "$out/attention_cuda_ragged_bias.json" ;;
     pairs) run 120 pairs python3 pairs.py "$build/tests/attention_pairs_timing" ;;  # writes benchmarks/results itself
     flash4)
       python3 -c 'import flash_attn.cute' 2> /dev/null || { echo "no FlashAttention-4"; continue; }
