@@ -8,7 +8,7 @@
 
 #include "deckle/kernels/cuda/attention/forward.h"
 #include "deckle/kernels/cuda/attention/portable.h"
-#include "tests/kernels/cuda/attention_test.h"
+#include "tests/kernels/cuda/attention_backward_test.h"
 #include "tests/support/seed.h"
 
 namespace deckle::testing {
@@ -444,75 +444,11 @@ TEST_P(AttentionBackward, KeepsNonFiniteValuesWithinTheirSequence) {
   }
 }
 
-class AttentionBackwardFeatures : public AttentionTest {};
-
 TEST_P(AttentionBackwardFeatures, MatchTheReference) {
   for (const CaseOptions& o : feature_cases()) verify_backward(o);
   for (const CaseOptions& features : features_of(GetParam().path)) {
     verify_backward(with(dense(2, 0, 40), features));
     verify_backward(with(dense(0, 0, 0), features));
-  }
-}
-
-// A bias of -inf leaves a row nothing, as a mask does: its gradients are 0, and NaN in its dO reaches none.
-void verify_dead_rows(CaseOptions o) {
-  for (const int dims : {15, 7, 11, 3}) {
-    for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{60, 25, false}}) {
-      for (const bool sinks : {false, true}) {
-        o.mask = mask;
-        o.bias_dims = dims;
-        o.dead_row = dims == 15 ? 7 : 130;
-        o.sinks = sinks;
-        verify_forward(o);
-        verify_backward(o);
-      }
-    }
-  }
-}
-
-TEST_P(AttentionBackwardFeatures, ARowWhoseBiasIsMinusInfinityAttendsNothing) {
-  verify_dead_rows(dense(2, 200, 300));
-  CaseOptions o = dense(2, 200, 300);
-  o.dropout.threshold = 50;
-  o.slopes = true;
-  verify_dead_rows(o);
-}
-
-// P is e^(score - lse), as float32 rounds both: never more than 1, whatever the bias. Where the other rows alone have a gradient,
-// nothing is left of the far ones. The forward may be another's.
-void verify_far_biases(const CaseOptions& o, bool alone) {
-  for (CaseOptions far : far_biases(o, alone)) {
-    verify_backward(far, true);
-    if (far.far_biases.empty()) continue;
-    far.far_gradients = far.grad_lse = false;
-    verify_backward(far, true);
-    AttentionCase c(far);
-    c.prepare_backward(true);
-    c.forward();
-    c.backward();
-    expect_backward(c, gradient_tolerance(far.element));
-  }
-}
-
-TEST_P(AttentionBackwardFeatures, TakeBiasesFarBelowZero) {
-  for (const AttentionWindow& mask : {kFull, kCausal}) {
-    verify_far_biases(dense(2, 150, 333, mask), false);
-    verify_far_biases(dense(2, 333, 200, mask), false);
-    verify_far_biases(ragged({0, 5, 300, 64, 129}, {4, 0, 120, 64, 400}, mask), false);
-  }
-}
-
-// As Tensor::expand makes one: every row reads the same biases, and has gradients of its own.
-TEST_P(AttentionBackwardFeatures, ABiasExpandedOverRowsHasAGradientOfEachRow) {
-  for (const int dims : {13, 5, 9, 1}) {
-    for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{60, 25, false}}) {
-      for (CaseOptions o : {dense(2, 150, 333, mask), dense(2, 333, 200, mask)}) {
-        o.bias_dims = dims;
-        o.expanded_bias = true;
-        verify_forward(o);
-        verify_backward(o);
-      }
-    }
   }
 }
 
@@ -532,9 +468,6 @@ TEST_P(AttentionBackwardFeatures, AreBitEqualFromRunToRun) {
     ASSERT_EQ(c.grad_bias.download<uint16_t>(), bias);
   }
 }
-
-// What the Hopper kernels serve of it: dropout, soft cap, slopes and masks, or a bias.
-class AttentionBackwardScored : public AttentionTest {};
 
 std::vector<CaseOptions> masks_and_scores() {
   std::vector<CaseOptions> all = score_features();
@@ -592,160 +525,6 @@ TEST_P(AttentionBackwardScored, AddsUpManyWalksOfAMask) {
   }
 }
 
-TEST_P(AttentionBackwardScored, AddsABiasAndStoresItsGradient) {
-  for (const int dims : {15, 7, 11, 3}) {
-    const auto verify = [&](CaseOptions o) {
-      o.bias_dims = dims;
-      verify_backward(o);
-    };
-    for (const AttentionWindow& mask : {kFull, kCausal, kCausalTopLeft, AttentionWindow{60, 25, false}}) {
-      verify(dense(2, 150, 333, mask));
-      verify(dense(2, 333, 200, mask));
-      verify(dense(2, 384, 640, mask));
-    }
-    CaseOptions o = dense(2, 700, 900, kCausal);
-    o.heads = 8;
-    o.kv_heads = 1;
-    o.sinks = true;
-    verify(o);
-    o = dense(1, 300, 1300);
-    o.heads = 6;
-    o.kv_heads = 2;
-    o.scale = -0.07f;
-    o.layout = Layout::padded;
-    verify(o);
-    verify(dense(1, 70, 2600, kCausal));  // longer rows than a block has threads
-    verify(dense(2, 0, 40));
-    verify(dense(2, 40, 0));
-    verify(dense(0, 0, 0));
-  }
-}
-
-// Forward and backward, both by Hopper's kernels, of planes that lie sequence by sequence and of dense ones.
-void verify_ragged_bias(CaseOptions o, std::initializer_list<int> all_dims) {
-  for (const int dims : all_dims) {
-    for (const bool by_sequence : {true, false}) {
-      if (by_sequence && (dims & 8) == 0) continue;  // each sequence has its own
-      o.bias_dims = dims;
-      o.ragged_bias = by_sequence;
-      for (o.grad_bias = true;; o.grad_bias = false) {
-        AttentionCase asked(o);
-        asked.take_gradients();
-        ASSERT_EQ(kernels::cuda::attention_forward_why_not(asked.problem), "") << describe(o);
-        ASSERT_EQ(kernels::cuda::attention_backward_why_not(asked.arguments), "") << describe(o);
-        if (o.grad_bias) verify_forward(o);
-        verify_backward(o);
-        if (!o.grad_bias) break;
-      }
-    }
-  }
-}
-
-// Odd lengths, none, one row, one key, more rows than keys and fewer, by each mask.
-TEST_P(AttentionBackwardScored, AddsABiasOfEachSequenceAndSumsItsGradient) {
-  for (const AttentionWindow& mask :
-       {kFull, kCausal, kCausalTopLeft, AttentionWindow{60, 25, false}, AttentionWindow{100, -20, true}}) {
-    CaseOptions o = ragged({0, 5, 300, 1, 64, 1, 129, 701, 33}, {4, 0, 121, 1, 63, 300, 403, 901, 1}, mask);
-    verify_ragged_bias(o, {15, 11, 7, 3});
-    o.heads = 6;
-    o.kv_heads = 2;
-    o.layout = Layout::padded;
-    o.spare = {3, 0, 60, 0, 17, 1, 0, 130, 2};
-    o.planned = true;
-    o.sinks = true;
-    verify_ragged_bias(o, {15, 11, 3});
-  }
-  CaseOptions o = ragged({700, 31}, {905, 77}, kCausal);  // the query heads of a key head are divided among blocks
-  o.heads = 8;
-  o.kv_heads = 1;
-  o.scale = -0.07f;
-  verify_ragged_bias(o, {15, 11});
-  verify_ragged_bias(ragged({0, 0}, {7, 40}), {15, 3});
-  verify_ragged_bias(ragged({7, 40}, {0, 0}), {15, 3});
-  verify_ragged_bias(ragged({}, {}), {15, 3});
-}
-
-// Small ones of each kind, which compute-sanitizer can follow.
-TEST_P(AttentionBackwardScored, AddsFewBiases) {
-  for (const int dims : {15, 7, 11, 3}) {
-    CaseOptions o = dense(2, 70, 136, kCausal);
-    o.bias_dims = dims;
-    verify_backward(o);
-    if (dims != 7) verify_ragged_bias(ragged({5, 70, 0, 1}, {4, 141, 3, 1}, kCausal), {dims});
-  }
-}
-
-// Many short sequences beside a long one; enough heads that the last ones do not rise.
-TEST_P(AttentionBackwardScored, AddsABiasOfManySequences) {
-  std::mt19937_64 random(seed() + 5);
-  std::vector<int> queries{800}, keys{1111};
-  for (int i = 0; i < 150; ++i) {
-    queries.push_back(static_cast<int>(random() % 90));
-    keys.push_back(random() % 5 == 0 ? 0 : static_cast<int>(random() % 100));
-  }
-  verify_ragged_bias(ragged(queries, keys, kCausal), {11});
-  CaseOptions o = ragged({900, 1301, 0, 700, 64}, {1400, 1301, 30, 700, 1283}, kCausal);
-  o.heads = o.kv_heads = 12;
-  verify_ragged_bias(o, {15, 11, 7});
-}
-
-// What a dense bias has behind a sequence's rows and keys is nobody's, and has gradient 0.
-TEST_P(AttentionBackwardScored, ReadsNoBiasBehindASequence) {
-  for (const AttentionWindow& mask : {kFull, kCausal}) {
-    for (const int dims : {15, 11}) {
-      CaseOptions o = ragged({129, 300, 5, 64}, {200, 121, 403, 1}, mask);
-      o.bias_dims = dims;
-      AttentionCase c(o);
-      const kernels::CudaAttentionPlane& plane = c.problem.bias;
-      for (int b = 0; b < 4; ++b) {
-        for (int head = 0; head < (dims == 15 ? o.heads : 1); ++head) {
-          uint16_t* const data = static_cast<uint16_t*>(plane.data) + b * plane.sequence_stride + head * plane.head_stride;
-          fill_words({data, 0, plane.row_stride, 1}, o.queries[b], plane.rows - o.queries[b], 1, plane.columns, 0x7fff);
-          fill_words({data + o.keys[b], 0, plane.row_stride, 1}, 0, o.queries[b], 1, plane.columns - o.keys[b], 0x7fff);
-        }
-      }
-      c.prepare_backward();
-      c.poison_dead_rows();
-      c.backward();
-      expect_backward(c, gradient_tolerance(o.element));
-      c.forward();
-      expect_forward(c, output_tolerance(o.element));
-    }
-  }
-}
-
-// The panels of so many heads do not fit the memory for them: they take turns, and what they share is summed up between them.
-TEST_P(AttentionBackwardScored, AddsABiasHeadAfterHead) {
-  if (GetParam().element != AttentionElement::bf16 || GetParam().head_dim % 64 != 0) GTEST_SKIP() << "takes long";
-  struct Heads {
-    int q, kv, bias_dims;
-    bool by_sequence;
-  };
-  for (const Heads& heads :
-       {Heads{24, 24, 11, true}, {12, 12, 15, true}, {48, 48, 11, true}, {24, 12, 11, true}, {24, 24, 3, false}}) {
-    CaseOptions o = ragged({5003, 0, 301}, {5201, 7, 100}, kCausal);
-    o.heads = heads.q;
-    o.kv_heads = heads.kv;
-    o.bias_dims = heads.bias_dims;
-    o.ragged_bias = heads.by_sequence;
-    verify_backward(o);
-  }
-}
-
-TEST_P(AttentionBackwardScored, ARowWhoseBiasIsMinusInfinityAttendsNothing) {
-  verify_dead_rows(dense(2, 512, 512));
-  verify_dead_rows(ragged({512, 150, 331}, {512, 177, 260}));
-}
-
-TEST_P(AttentionBackwardScored, TakesBiasesFarBelowZero) {
-  for (const AttentionWindow& mask : {kFull, kCausal, AttentionWindow{60, 25, false}}) {
-    verify_far_biases(dense(2, 150, 333, mask), true);
-    verify_far_biases(dense(2, 333, 200, mask), true);
-    verify_far_biases(dense(2, 384, 640, mask), true);
-    verify_far_biases(ragged({0, 5, 300, 64, 129}, {4, 0, 120, 64, 400}, mask), true);
-  }
-}
-
 TEST_P(AttentionBackwardScored, IsBitEqualFromRunToRun) {
   CaseOptions biased = dense(2, 900, 1100, kCausal), scored = biased;
   biased.bias_dims = 15;
@@ -784,19 +563,9 @@ INSTANTIATE_TEST_SUITE_P(Portable, AttentionBackwardFeatures, ::testing::ValuesI
 INSTANTIATE_TEST_SUITE_P(Hopper, AttentionBackward, ::testing::ValuesIn(hopper_instances()), name_of);
 INSTANTIATE_TEST_SUITE_P(Portable, AttentionBackward, ::testing::ValuesIn(portable_instances()), name_of);
 
-class AttentionBackwardLarge : public AttentionTest {};
-
 TEST_P(AttentionBackwardLarge, BatchesMoreThanTwoToTheThirtyOneElementsApart) {
   CaseOptions o = dense(2, 150, 140);
   o.batch_gap = int64_t{1} << 31;
-  verify_backward(o);
-}
-
-// More than 1 GiB of dS: Hopper's backward leaves the gradient of a shared bias to the portable walk.
-TEST_P(AttentionBackwardLarge, ASharedBiasOfManyHeads) {
-  CaseOptions o = dense(1, 2048, 2048);
-  o.heads = o.kv_heads = 136;
-  o.bias_dims = 3;
   verify_backward(o);
 }
 
