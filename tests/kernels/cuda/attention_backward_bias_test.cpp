@@ -1,8 +1,10 @@
 // The attention backward with a bias, and the gradient of the bias, against float64: of Hopper's kernels and the portable ones.
+#include <cstdint>
 #include <initializer_list>
 #include <random>
 #include <vector>
 
+#include "deckle/base/half.h"
 #include "deckle/kernels/cuda/attention/backward.h"
 #include "deckle/kernels/cuda/attention/forward.h"
 #include "tests/kernels/cuda/attention_backward_test.h"
@@ -227,12 +229,68 @@ TEST_P(AttentionBackwardScored, TakesBiasesFarBelowZero) {
   }
 }
 
-// More than 1 GiB of dS: Hopper's backward leaves the gradient of a shared bias to the portable walk.
+// More than 1 GiB of dS: heads take turns.
 TEST_P(AttentionBackwardLarge, ASharedBiasOfManyHeads) {
   CaseOptions o = dense(1, 2048, 2048);
   o.heads = o.kv_heads = 136;
   o.bias_dims = 3;
   verify_backward(o);
+}
+
+// The float32 sum of dS over what of sequences (8) and heads (4) the dims of a bias do not have, one after the other.
+std::vector<uint16_t> sum_of_planes(const std::vector<uint16_t>& ds, int64_t batch, int64_t heads, int dims) {
+  const int64_t size = static_cast<int64_t>(ds.size()) / (batch * heads);
+  const int64_t to_heads = dims & 4 ? heads : 1, to_batch = dims & 8 ? batch : 1;
+  std::vector<float> sums(to_batch * to_heads * size, 0.0f);
+  for (int64_t plane = 0; plane < batch * heads; ++plane) {
+    const uint16_t* const from = ds.data() + plane * size;
+    float* const to = sums.data() + ((dims & 8 ? plane / heads : 0) * to_heads + (dims & 4 ? plane % heads : 0)) * size;
+    for (int64_t i = 0; i < size; ++i) to[i] += detail::bfloat16_bits_to_float(from[i]);
+  }
+  std::vector<uint16_t> words(sums.size());
+  for (size_t i = 0; i < sums.size(); ++i) words[i] = bfloat16(sums[i]).bits;
+  return words;
+}
+
+// What takes turns has the bits of what is done in one go: as the gradient of a bias of each sequence and head, which is summed
+// here. Sequences take turns, or heads, or parts of the query heads of a key head.
+TEST_P(AttentionBackwardLarge, ASharedBiasInTurnsHasTheBitsOfOneGo) {
+  if (GetParam().path != Path::hopper) GTEST_SKIP() << "the portable kernels keep no dS";
+  struct Turns {
+    int batch, heads, kv_heads;
+    AttentionWindow mask;
+    std::vector<int> bias_dims;
+  };
+  for (const Turns& turns : {Turns{3, 24, 24, kFull, {3, 7, 11}}, {2, 70, 70, kCausal, {3, 7, 11}}, {2, 70, 1, kFull, {3}}}) {
+    CaseOptions o = dense(turns.batch, 2816, 2801, turns.mask);
+    o.heads = turns.heads;
+    o.kv_heads = turns.kv_heads;
+    o.bias_dims = 3;
+    AttentionCase c(o);
+    c.take_gradients();
+    c.forward();
+    kernels::CudaAttentionPlane& grad = c.arguments.grad_bias;
+    const int64_t size = grad.rows * grad.row_stride;
+    const auto backward = [&](int dims) {
+      const int64_t planes = int64_t{dims & 4 ? o.heads : 1} * (dims & 8 ? turns.batch : 1);
+      c.grad_bias = DeviceBuffer(2 * planes * size);
+      grad.data = c.grad_bias.as<void>();
+      grad.head_stride = dims & 4 ? size : 0;
+      grad.sequence_stride = dims & 8 ? (dims & 4 ? o.heads : 1) * size : 0;
+      EXPECT_EQ(kernels::cuda::attention_backward_why_not(c.arguments), "");
+      c.backward();
+      return c.grad_bias.download<uint16_t>();
+    };
+    const std::vector<uint16_t> ds = backward(15);
+    const CaseTensor grads[] = {c.grad_q.copy(), c.grad_k.copy(), c.grad_v.copy()};
+    for (const int dims : turns.bias_dims) {
+      EXPECT_TRUE(backward(dims) == sum_of_planes(ds, turns.batch, o.heads, dims)) << describe(o) << " as of " << dims;
+      if (turns.mask.right != kFull.right) continue;  // under a causal mask the last heads of a launch add in another order
+      EXPECT_EQ(different(grads[0], c.grad_q), 0u);
+      EXPECT_EQ(different(grads[1], c.grad_k), 0u);
+      EXPECT_EQ(different(grads[2], c.grad_v), 0u);
+    }
+  }
 }
 
 }  // namespace

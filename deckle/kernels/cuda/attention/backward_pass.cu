@@ -4,7 +4,8 @@
 // then, at head dims 64 and 128,
 //   all_gradients    dK, dV, and dQ as float32 sums in a fixed order: key tiles walk queries, 5 products
 //   round_query_gradients (and round_key_gradients, where the q heads of a kv head are divided among blocks)
-// (ragged, with a bias, for a few heads after the other: between a copy of the bias and a sum of its gradient, see ragged_bias.h)
+// (ragged, with a bias, for a few heads after the other: between a copy of the bias and a sum of its gradient, see ragged_bias.h;
+// dense, with a bias whose gradient is a sum, for a few sequences or heads: before the sum of their dS, see score_gradients.h)
 // or, at others, without sums between blocks,
 //   key_gradients    dK, dV: key tiles walk queries      4 products
 //   query_gradients  dQ: query tiles walk keys           3 products
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <stdexcept>
 #include <tuple>
 #include <vector>
 
@@ -100,6 +102,10 @@ class Pass {
       gradients_by_heads();
       return;
     }
+    if (plan_.score_turns.count > 0) {
+      gradients_by_turns();
+      return;
+    }
     key_gradients(plan_.owner_of_keys());
     if (plan_.one_pass) {
       round_gradients();
@@ -124,10 +130,7 @@ class Pass {
     if (wants_slopes() && slope_bytes > 0)
       check(cudaMemsetAsync(memory<float>(plan_.slope_sums), 0, slope_bytes, stream_), kName);
     for (const auto& launch : launches_) launch();
-    if (plan_.keeps_scores)
-      sum_score_gradients(arguments_, kept_scores(), stream_);
-    else if (sums_bias())
-      portable::bias_gradient(arguments_, memory<void>(plan_.bias_sums), stream_);
+    if (sums_bias() && plan_.score_turns.count == 0) portable::bias_gradient(arguments_, memory<void>(plan_.bias_sums), stream_);
     if (wants_slopes())
       portable::add_parts(memory<float>(plan_.slope_sums), arguments_.grad_slopes, sizes_.heads, plan_.slope_parts, stream_);
     portable::sink_gradients(arguments_, memory<void>(plan_.sink_sums), stream_);
@@ -137,10 +140,13 @@ class Pass {
  private:
   enum class Start { after_predecessor, beside_predecessor };
 
-  // Of dS that is kept in memory, or, where it takes too much, by the portable kernels' walk.
+  // Of dS that is kept in memory, or, where that of one head takes too much, by the portable kernels' walk.
   bool sums_bias() const { return !sizes_.ragged() && is_sum(sizes_, arguments_.grad_bias); }
 
-  CudaAttentionPlane kept_scores() const { return score_gradients(sizes_, memory<void>(plan_.bias_sums)); }
+  // How the copy engine sees a bias, or its gradient.
+  CUtensorMap bias_map(const CudaAttentionPlane& plane) const {
+    return tile::make_tensor_map(plane_shape(sizes_, plane), plan_.kernels.all_gradients.walked_rows);
+  }
 
   bool wants_slopes() const { return problem_.slopes != nullptr && arguments_.grad_slopes != nullptr; }
 
@@ -215,20 +221,18 @@ class Pass {
                         .has_heads = problem_.bias.head_stride != 0};
       return;
     }
-    const auto map_of = [&](const CudaAttentionPlane& plane) {
-      return tile::make_tensor_map(plane_shape(sizes_, plane), plan_.kernels.all_gradients.walked_rows);
-    };
-    common_.bias = map_of(problem_.bias);
+    common_.bias = bias_map(problem_.bias);
     common_.bias_has_heads = problem_.bias.head_stride != 0;
     common_.bias_has_sequences = problem_.bias.sequence_stride != 0;
-    common_.wants_grad_bias = arguments_.grad_bias.data != nullptr && (plan_.keeps_scores || !sums_bias());
-    if (common_.wants_grad_bias) common_.grad_bias = map_of(plan_.keeps_scores ? kept_scores() : arguments_.grad_bias);
+    if (arguments_.grad_bias.data == nullptr || sums_bias()) return;
+    common_.wants_grad_bias = true;
+    common_.grad_bias = bias_map(arguments_.grad_bias);
   }
 
   // Of tiles that no kernel visits, and of a bias that reaches beyond rows and keys. The gradient lies as bias_why_not wants it.
   void clear_bias_gradient() const {
-    if (plan_.keeps_scores && !equal_costs(problem_))
-      check(cudaMemsetAsync(memory<void>(plan_.bias_sums), 0, score_gradients_bytes(sizes_), stream_), kName);
+    if (plan_.score_turns.count > 0 && !equal_costs(problem_))  // all planes have the same tiles: once for all turns
+      check(cudaMemsetAsync(memory<void>(plan_.bias_sums), 0, plan_.score_turns.bytes, stream_), kName);
     const CudaAttentionPlane& plane = arguments_.grad_bias;
     if (plane.data == nullptr || sizes_.ragged() || sums_bias()) return;
     const bool visited = equal_costs(problem_) && plane.rows == sizes_.query_rows && plane.columns == sizes_.key_rows;
@@ -342,6 +346,42 @@ class Pass {
       if (args.wants_grad_bias)
         sum_bias_gradient(args.panels, {plan_.unit, args.planes * args.group, first == 0, last, memory<float>(plan_.panel_sums)});
     }
+  }
+
+  // Those of as many sequences or heads after the other as have room for their dS.
+  void gradients_by_turns() {
+    const BackwardKernel& kernel = plan_.owner_of_keys();
+    BackwardArguments args = key_arguments(kernel);
+    args.wants_grad_bias = true;
+    const int of_unit = args.group, units = sizes_.heads / of_unit;
+    const std::vector<ScoreTurn> turns = plan_.score_turns.list();
+    int* next = memory<int>(0);
+    for (const ScoreTurn& turn : turns) {
+      args.first_plane = turn.first_sequence * units + turn.first_head / of_unit;
+      args.planes = turn.sequences * turn.heads / of_unit;
+      args.grad_bias = score_map(turn);
+      args.next = next++;
+      add_tiles(kernel, args, Side::keys, &turn == &turns.front() ? Start::beside_predecessor : Start::after_predecessor);
+      if (&turn == &turns.back()) round_gradients();
+      launches_.push_back(
+          [this, turn] { sum_score_gradients(arguments_, kept_scores(), turn, memory<float>(plan_.score_sums), stream_); });
+    }
+  }
+
+  CudaAttentionPlane kept_scores() const {
+    return score_gradients(sizes_, plan_.score_turns.heads, memory<void>(plan_.bias_sums));
+  }
+
+  // Coordinates are those of all sequences and heads: its base lies as far before the memory as the turn's first plane among all.
+  CUtensorMap score_map(const ScoreTurn& turn) const {
+    CudaAttentionPlane plane = kept_scores();
+    const auto address = reinterpret_cast<uintptr_t>(plane.data);
+    const uintptr_t before =
+        sizeof(uint16_t) * (turn.first_sequence * plane.sequence_stride + turn.first_head * plane.head_stride);
+    if (before > address)
+      throw std::runtime_error("attention: the first dS would lie below address 0, which the copy engine cannot describe");
+    plane.data = reinterpret_cast<void*>(address - before);
+    return bias_map(plane);
   }
 
   void copy_bias(const BiasPanels& panels) {

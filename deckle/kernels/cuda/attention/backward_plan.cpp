@@ -38,11 +38,17 @@ int parts_of(int64_t tiles, int group) {
   return best;
 }
 
-// Of one of the two buffers of dS: two heads of 4k rows and keys are 64 MB.
-constexpr int64_t kMostScoreBytes = int64_t{128} << 20;
+// Of one of the two buffers of dS at D = 256: two heads of 4k rows and keys are 64 MB.
+constexpr int64_t kMostBufferBytes = int64_t{128} << 20;
 
-// Of the panels of a bias and of its gradient, unless those of one kv head take more; of dS of a dense batch.
-constexpr int64_t kMostPanelBytes = int64_t{1} << 30;
+// The least division of a group of heads from `parts` on whose parts are of `most` heads at most; of the group, if there is none.
+int parts_that_fit(int parts, int group, int64_t most) {
+  while (parts < group && group / parts > most) {
+    do ++parts;
+    while (group % parts != 0);
+  }
+  return parts;
+}
 
 // How many (sequence, kv head) pairs have their dS in memory at once: as many as fit, but so that the blocks of each launch end
 // together. 0: none fits, or rows do not begin where tiles of dS do.
@@ -51,7 +57,7 @@ int planes_with_scores(const AttentionSizes& sizes, const AttentionWindow& mask)
                 planes = int64_t{sizes.batch} * sizes.kv_heads;
   if (sizes.ragged() || planes == 0 || sizes.query_rows == 0 || sizes.key_rows == 0 || offset + mask.right < 0) return 0;
   const int64_t rows = BackwardPlan::score_rows(sizes), plane_bytes = 2 * rows * BackwardPlan::score_columns(sizes);
-  const int64_t most = std::min(planes, kMostScoreBytes / (plane_bytes * (sizes.heads / sizes.kv_heads)));
+  const int64_t most = std::min(planes, kMostBufferBytes / (plane_bytes * (sizes.heads / sizes.kv_heads)));
   int best = 0;
   double least = 0;
   for (int64_t count = 1; count <= most; ++count) {
@@ -154,16 +160,22 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem, const CudaAttent
   }
   if (one_pass && ragged && problem.bias.data != nullptr) {
     panel_head_rows = bias_layout(problem, unit).size(sizes);
-    const int64_t sets = (problem.bias.head_stride != 0) + (grad_bias.data != nullptr), group = sizes.heads / sizes.kv_heads;
-    while (parts < group && sets * (group / parts) * panel_head_rows * kPanelRowBytes > kMostPanelBytes) {
-      do ++parts;  // the query heads of a key head take turns, too
-      while (group % parts != 0);
-    }
+    const int64_t sets = (problem.bias.head_stride != 0) + (grad_bias.data != nullptr);
+    // The query heads of a key head take turns, too.
+    parts = parts_that_fit(parts, sizes.heads / sizes.kv_heads,
+                           kMostScoreBytes / std::max<int64_t>(sets * panel_head_rows * kPanelRowBytes, 1));
     const int64_t units = int64_t{sizes.kv_heads} * parts, heads = sizes.heads / units;
     const int64_t unit_bytes = std::max<int64_t>(sets * heads * panel_head_rows * kPanelRowBytes, 1);
-    const int64_t most = std::clamp<int64_t>(kMostPanelBytes / unit_bytes, 1, units), launches = (units + most - 1) / most;
+    const int64_t most = std::clamp<int64_t>(kMostScoreBytes / unit_bytes, 1, units), launches = (units + most - 1) / most;
     panel_units = static_cast<int>((units + launches - 1) / launches);
     counters = std::max(counters, static_cast<int>(launches));
+  }
+  if (one_pass && !ragged && is_sum(sizes, grad_bias)) {
+    const int group = sizes.heads / sizes.kv_heads;
+    const int64_t most = kMostScoreBytes / score_gradient_bytes(sizes);
+    if (most > 0) parts = parts_that_fit(parts, group, most);
+    score_turns = {sizes, grad_bias, group / parts};
+    counters = std::max(counters, score_turns.count);
   }
   lists = (int64_t{sizeof(int)} * counters + 255) / 256 * 256;
   scores = lists + (problem.plan == nullptr ? lists_bytes() : 0);
@@ -182,8 +194,9 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem, const CudaAttent
   }
   bias_sums = bytes;
   if (!ragged && is_sum(sizes, grad_bias)) {
-    keeps_scores = one_pass && score_gradients_bytes(sizes) <= kMostPanelBytes;
-    bytes += ((keeps_scores ? score_gradients_bytes(sizes) : portable::bias_gradient_bytes(problem)) + 255) / 256 * 256;
+    bytes += ((score_turns.count > 0 ? score_turns.bytes : portable::bias_gradient_bytes(problem)) + 255) / 256 * 256;
+    score_sums = bytes;
+    bytes += (score_turns.sum_bytes + 255) / 256 * 256;
   }
   sink_sums = bytes;
   bytes += (portable::sink_gradient_bytes(problem) + 255) / 256 * 256;

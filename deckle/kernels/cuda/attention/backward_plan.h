@@ -6,6 +6,7 @@
 
 #include "deckle/kernels/args/attention_cuda.h"
 #include "deckle/kernels/cuda/attention/backward_kernels.h"
+#include "deckle/kernels/cuda/attention/score_gradients.h"
 #include "deckle/kernels/cuda/attention/work_list.cuh"
 
 namespace deckle::kernels::cuda::attention {
@@ -39,7 +40,7 @@ struct BackwardPlan {
   int score_planes = 0;   // (sequence, kv head) pairs whose dS lies in memory at once; 0: dS is computed for dQ again
   int panel_units = 0;    // ragged, with a bias: kv heads, or parts of one, whose panels lie in memory at once; 0: no panels
   int64_t panel_head_rows = 0;
-  bool keeps_scores = false;  // dense: dS of all heads and sequences, for a gradient of the bias that is a sum of them
+  ScoreTurns score_turns;  // dense: of dS, for a gradient of the bias that is a sum over heads or sequences
   int64_t key_sums_rows = 0;
   int64_t slope_parts = 0;  // of the gradient of each head's slope, one a warp that owns keys; none without slopes
   // In bytes from the start of the lists.
@@ -48,8 +49,8 @@ struct BackwardPlan {
   // given; of dS there are two buffers of `score_bytes`.
   int counters = 2;
   int64_t lists = 0, scores = 0, score_bytes = 0, walks = 0, lse2 = 0, delta = 0, turns = 0, query_sums = 0, key_sums = 0,
-          bias_sums = 0, sink_sums = 0, slope_sums = 0, panel_starts = 0, panel_bias = 0, panel_gradients = 0, panel_sums = 0,
-          bytes = 0;
+          bias_sums = 0, score_sums = 0, sink_sums = 0, slope_sums = 0, panel_starts = 0, panel_bias = 0, panel_gradients = 0,
+          panel_sums = 0, bytes = 0;
 
  private:
   void take_panels(const CudaAttentionProblem& problem, const CudaAttentionPlane& grad_bias);

@@ -147,16 +147,21 @@ void add_bias_gradient(const AttentionBackward& arguments, const BiasPanels& pan
                 stream, args);
 }
 
-void sum_score_gradients(const AttentionBackward& arguments, const CudaAttentionPlane& from, cudaStream_t stream) {
-  const AttentionSizes& sizes = arguments.problem.sizes;
+void sum_score_gradients(const AttentionBackward& arguments, const CudaAttentionPlane& from, const ScoreTurn& turn, float* sums,
+                         cudaStream_t stream) {
   SumArguments args{};
   args.to = arguments.grad_bias;
+  args.to.data = static_cast<uint16_t*>(args.to.data) + turn.first_sequence * args.to.sequence_stride +
+                 turn.first_head * args.to.head_stride;
   args.element = element_of(arguments.problem);
   args.planes = {.from = from,
-                 .sequences = sizes.batch,
-                 .heads = sizes.heads,
-                 .to_sequences = args.to.sequence_stride != 0 ? sizes.batch : 1,
-                 .to_heads = args.to.head_stride != 0 ? sizes.heads : 1};
+                 .sequences = turn.sequences,
+                 .heads = turn.heads,
+                 .to_sequences = args.to.sequence_stride != 0 ? turn.sequences : 1,
+                 .to_heads = args.to.head_stride != 0 ? turn.heads : 1,
+                 .first = turn.first,
+                 .last = turn.last,
+                 .sums = sums};
   ScoreSums& planes = args.planes;
   planes.items =
       int64_t{(args.to.columns + kScoreChunk - 1) / kScoreChunk} * args.to.rows * planes.to_heads * planes.to_sequences;

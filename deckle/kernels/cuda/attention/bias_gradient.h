@@ -7,6 +7,7 @@
 
 #include "deckle/kernels/args/attention_cuda.h"
 #include "deckle/kernels/cuda/attention/ragged_bias.h"
+#include "deckle/kernels/cuda/attention/score_gradients.h"
 
 namespace deckle::kernels::cuda::attention {
 
@@ -22,7 +23,9 @@ struct BiasSum {
 };
 void add_bias_gradient(const AttentionBackward& arguments, const BiasPanels& panels, const BiasSum& sum, cudaStream_t stream);
 
-/// Sums dS of a dense batch (`from`, score_gradients.h) to all of the gradient of the bias, in a fixed order. One launch.
-void sum_score_gradients(const AttentionBackward& arguments, const CudaAttentionPlane& from, cudaStream_t stream);
+/// Sums dS of a turn (`from`, score_gradients.h) to all of its part of the gradient of the bias, in a fixed order. Where several
+/// turns add to one part, `sums` are kept between them. One launch.
+void sum_score_gradients(const AttentionBackward& arguments, const CudaAttentionPlane& from, const ScoreTurn& turn, float* sums,
+                         cudaStream_t stream);
 
 }  // namespace deckle::kernels::cuda::attention

@@ -13,6 +13,8 @@ struct ScoreSums {
   int sequences, heads;        // of `from`
   int to_sequences, to_heads;  // 1: summed
   int64_t items;               // chunks of keys, times rows, heads and sequences of `to`; 0: nothing is to be done
+  bool first, last;            // of the turns that add to the same elements
+  float* sums;                 // between them: a plane of `from` for each of `to`
 };
 
 /// Adds 8 packed numbers to as many sums.
@@ -27,7 +29,8 @@ __device__ __forceinline__ void add_chunk(arch::Element element, const uint4& ch
 }
 
 /// In float32, sequence after sequence and in each head after head, to all of `to`: zeros where it reaches beyond rows and keys.
-/// A thread adds up a chunk of a row, 16 bytes of each plane. Blocks side by side.
+/// A turn that is not the first goes on with the sums of the one before, one that is not the last leaves sums and no gradient. A
+/// thread adds up a chunk of a row, 16 bytes of each plane. Blocks side by side.
 __device__ __forceinline__ void sum_planes(const ScoreSums& args, const CudaAttentionPlane& to, arch::Element element) {
   const CudaAttentionPlane& from = args.from;
   const int chunks = (to.columns + kScoreChunk - 1) / kScoreChunk;
@@ -36,7 +39,13 @@ __device__ __forceinline__ void sum_planes(const ScoreSums& args, const CudaAtte
     const int64_t plane = i / chunks / to.rows;
     const int to_head = static_cast<int>(plane % args.to_heads), to_sequence = static_cast<int>(plane / args.to_heads);
     float sum[kScoreChunk] = {};
-    if (row < from.rows && first < from.columns) {
+    const bool exists = row < from.rows && first < from.columns;
+    auto* const waiting = reinterpret_cast<float4*>(args.sums + plane * from.head_stride + row * from.row_stride + first);
+    if (exists && !args.first) {
+#pragma unroll
+      for (int j = 0; j < kScoreChunk; j += 4) *reinterpret_cast<float4*>(&sum[j]) = waiting[j / 4];
+    }
+    if (exists) {
       const int sequence_end = args.to_sequences > 1 ? to_sequence + 1 : args.sequences;
       const int head = args.to_heads > 1 ? to_head : 0, heads = args.to_heads > 1 ? 1 : args.heads;
       // Loads of terms that follow one another are under way at once.
@@ -51,6 +60,11 @@ __device__ __forceinline__ void sum_planes(const ScoreSums& args, const CudaAtte
           add_chunk(element, __ldcs(reinterpret_cast<const uint4*>(x)), sum);
         }
       }
+    }
+    if (!args.last) {
+#pragma unroll
+      for (int j = 0; j < kScoreChunk && exists; j += 4) waiting[j / 4] = *reinterpret_cast<const float4*>(&sum[j]);
+      continue;
     }
     uint16_t* const out =
         static_cast<uint16_t*>(to.data) + to_sequence * to.sequence_stride + to_head * to.head_stride + row * to.row_stride;
