@@ -24,8 +24,9 @@ constexpr int64_t most_tiles_of(bool ragged, int64_t rows, int64_t sequences, in
   return ragged ? rows / height + sequences : (rows + height - 1) / height * sequences;
 }
 
-/// Hopper's lists of the tiles that a mask of ranges or bytes leaves (attention/tile_walks.cuh). All else is linear in the
-/// lengths, the lists are quadratic: a sequence of 524,288 rows and keys has 256 MiB in the backward at D = 128.
+/// Hopper's lists of the tiles that a mask of ranges or bytes leaves (attention/tile_walks.cuh). They are quadratic in the
+/// lengths: a sequence of 524,288 rows and keys has 256 MiB in the backward at D = 128. So are only copies of a ragged bias, and
+/// what the gradient of a ragged or a shared one takes: dS of up to 1 GiB, or of one head, and float32 sums (score_gradients.h).
 inline constexpr int64_t kMostWalkBytes = int64_t{256} << 20;
 
 /// Rows of the tiles that own lists, and of those in them: queries and keys in the forward, keys and queries in the backward.
