@@ -44,7 +44,7 @@ Plan attention_plan(const NestedTensor& q, const NestedTensor& k, const NestedTe
 ///   q [B, M, H, D], k [B, N, Hk, D], v [B, N, Hk, Dv] -> [B, M, H, Dv]; H is a multiple of Hk (query head h reads key head
 ///   h / (H / Hk)). All of one floating dtype. A query that may see no key gives 0, and gradients 0.
 /// Differentiable in q, k, v, bias, slopes, table and sinks, in reverse, forward and second order, in memory linear in M + N
-/// (on a GPU the gradient of a bias that is shared or ragged takes up to 1 GiB more).
+/// (on a GPU the gradient of a bias that is shared or ragged takes up to 1 GiB more, and float32 sums where that is not enough).
 /// Dao et al., "FlashAttention", 2022; derivatives: docs/attention.md.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 
