@@ -408,6 +408,25 @@ TEST(AttentionHost, AsksForMemoryOfABiasOnlyWhereItsGradientIsASum) {
   }
 }
 
+// dS of the four query heads of a key head is 2 GB: two take a turn, and their dK and dV are added up in float32.
+TEST(AttentionHost, DividesTheQueryHeadsOfAKeyHeadForAGradientThatIsASum) {
+  alignas(16) static uint16_t memory[8];
+  AttentionBackward a = problem(128, 128);
+  const int64_t size = 16'000;
+  a.problem.sizes.kv_heads = 1;
+  a.problem.sizes.query_rows = a.problem.sizes.key_rows = size;
+  a.problem.bias = {.data = memory,
+                    .row_stride = size,
+                    .column_stride = 1,
+                    .rows = static_cast<int32_t>(size),
+                    .columns = static_cast<int32_t>(size)};
+  const int64_t alone = attention_backward_workspace_bytes(a), kept = 2 * int64_t{sizeof(uint16_t)} * size * size,
+                waiting = int64_t{sizeof(float)} * size * size, keys_and_values = 2 * int64_t{sizeof(float)} * 2 * 2 * size * 128;
+  a.grad_bias = a.problem.bias;
+  EXPECT_GE(attention_backward_workspace_bytes(a), alone + kept + waiting + keys_and_values);
+  EXPECT_LE(attention_backward_workspace_bytes(a), alone + kept + waiting + keys_and_values + 1024);
+}
+
 // A nested batch of equal lengths counts as dense, and its bias may be larger than they are: NaN there is nobody's.
 TEST(AttentionHost, TheCopyEngineSeesOfABiasWhatRowsAndKeysReach) {
   CudaAttentionProblem p = problem(128, 128).problem;
