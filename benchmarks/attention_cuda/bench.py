@@ -1,22 +1,23 @@
 """Times the CUDA attention kernels beside PyTorch's, in one process on the same tensors, stream and events.
 
-python3 bench.py --library libdeckle_attention_bench.so --json out.json [--only "D128 S16k|D64"] [--variants] [--portable]
+python3 bench.py --library libdeckle_attention_bench.so [--name NAME] [--only "D128 S16k|D64"] [--variants] [--portable]
 [--seconds 0.4]
+
+With --name the rates of each case are kept as they come, as a result of that name: a case that hangs takes none of those before.
 """
 import argparse
 import importlib.metadata
 import warnings
-import json
 import math
 import os
 import random
 import statistics
-import subprocess
 import threading
 import time
 
 import torch
 
+import kept
 from library import Attention, Library
 from peers import peers_dense, peers_ragged
 
@@ -150,10 +151,10 @@ def error(x, y):
     return ((x.double() - y).norm() / y.norm()).item()
 
 
-def main():
+def read_options(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True)
-    parser.add_argument("--json", default="attention_cuda.json")
+    parser.add_argument("--name", help="of the result that is kept")
     parser.add_argument("--only", default="")
     parser.add_argument("--variants", action="store_true")
     parser.add_argument("--twice", action="store_true",
@@ -167,19 +168,23 @@ def main():
     parser.add_argument("--tokens", type=int, default=16384)
     parser.add_argument("--dtype", default="bf16")
     parser.add_argument("--budget", type=float, default=1e9, help="stop starting new cases after so many seconds")
-    args = parser.parse_args()
-    started = time.time()
-    dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float16
-    library = Library(os.path.abspath(args.library))
-    driver = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True,
-                            text=True).stdout.splitlines()[0]
+    return parser.parse_args(arguments)
+
+
+def versions():
+    """Of the peers, as the machine's line names them."""
     try:
         flash = f", FlashAttention-4 {importlib.metadata.version('flash-attn-4')}"
     except importlib.metadata.PackageNotFoundError:
         flash = ""
-    machine = (f"{driver}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}{flash}, "
-               f"commit {os.environ.get('DECKLE_COMMIT', '?')}, {time.strftime('%Y-%m-%d %H:%M')}")
-    print(machine)
+    return f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}{flash}"
+
+
+def run_cases(args, keep):
+    """Times what `args` ask for, and calls `keep` with the rows so far after each case."""
+    started = time.time()
+    dtype = torch.bfloat16 if args.dtype == "bf16" else torch.float16
+    library = Library(os.path.abspath(args.library))
     rows = []
 
     def race(case, direction, flops, calls):
@@ -221,7 +226,7 @@ def main():
             calls = {"deckle": ours.backward} | ({"deckle, planned": planned.backward} if planned else {})
             calls |= {n: p[1] for n, p in peers.items()}
             race(case, "backward", 2.5 * flops, calls)
-        json.dump({"machine": machine, "dtype": args.dtype, "rows": rows}, open(args.json, "w"), indent=1)
+        keep(rows)
 
     wanted = lambda name: not args.only or any(w in name for w in args.only.split("|"))
     for name, d, dv, s, causal, heads, kv_heads in DENSE + (PROBES if args.only else []):
@@ -262,6 +267,12 @@ def main():
         part = slice(int(offsets[longest_one]), int(offsets[longest_one + 1]))
         errors = lambda: errors_of(ours, peers, lambda t: t[part], q, k, v, grad_out, False)
         run(name, ours, peers, 4 * d * heads * int((lengths * lengths).sum()), errors, (d, d), planned)
+
+
+def main():
+    args = read_options()
+    result = kept.Result("bench.py", args.name, versions(), args.dtype)
+    run_cases(args, result.keep)
 
 
 if __name__ == "__main__":

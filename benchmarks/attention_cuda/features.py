@@ -1,4 +1,4 @@
-"""Times what makes scores more than scale q k: python3 features.py --library libdeckle_attention_bench.so --json out.json
+"""Times what makes scores more than scale q k: python3 features.py --library libdeckle_attention_bench.so [--name NAME]
 [--only PART]
 
 Each feature beside the same kernel without it, in one race of turns (bench.py's measure); FlashAttention-2 through PyTorch with
@@ -7,14 +7,12 @@ these alone, features, windows or decoding; or ragged_bias, biases of ragged bat
 """
 import argparse
 import ctypes
-import json
 import os
-import subprocess
-import time
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import kept
 from bench import measure
 from library import Attention, Dropout, Library, Plane, plane, planes
 
@@ -141,16 +139,12 @@ def windows(library, seconds):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True)
-    parser.add_argument("--json", default="attention_cuda_features.json")
+    parser.add_argument("--name", help="of the result that is kept")
     parser.add_argument("--seconds", type=float, default=0.25)
     parser.add_argument("--only", choices=["features", "windows", "decoding", "ragged_bias"])
     args = parser.parse_args()
     library = Library(os.path.abspath(args.library))
-    driver = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True,
-                            text=True).stdout.splitlines()[0]
-    commit = os.environ.get("DECKLE_COMMIT", "?")
-    machine = f"{driver}, PyTorch {torch.__version__}, commit {commit}, {time.strftime('%Y-%m-%d %H:%M')}"
-    print(machine)
+    result = kept.Result("features.py", args.name, f"PyTorch {torch.__version__}", "bf16")
     rows = []
     wanted = lambda part: args.only in (None, part)
     for d, heads, s in ((64, 32, 2048), (128, 16, 2048)) if wanted("features") else ():
@@ -204,7 +198,7 @@ def main():
             rows += run(library, args.seconds)
     if args.only == "ragged_bias":
         rows += ragged_biases(library, args.seconds)
-    json.dump({"machine": machine, "dtype": "bf16", "rows": rows}, open(args.json, "w"), indent=1)
+    result.keep(rows)
 
 
 if __name__ == "__main__":

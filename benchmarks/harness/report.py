@@ -12,7 +12,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS = pathlib.Path(os.environ.get("DECKLE_BENCH_RESULTS") or ROOT / "benchmarks" / "results")  # or those of another folder
 FORTUNES = "/usr/share/games/fortunes"  # Debian's package of that name, of the section [demo] of tools/packages.txt
 OF_BENCHMARKS = ("DECKLE_BENCH_", "DECKLE_PEER_VENV", "DECKLE_TEST_", "DECKLE_PRECOMPILED_HEADERS")  # no setting of the library
 OTHERS_ALLOWED = 0.05  # share of the processors that other processes may use while something is measured

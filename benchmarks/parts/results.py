@@ -34,7 +34,6 @@ INCOMPLETE = {
     **dict.fromkeys(("attention_cpu", "attention_cuda", "attention_cuda_f16", "attention_cuda_features",
                      "attention_cuda_portable", "attention_cuda_ragged_bias"), LOAD),
     "attention_cuda_flash4": LOAD + ": the host compiled other programs, so compare within this run alone",
-    "attention_cuda_again": "of a commit with changes",
     "attention_cuda_choices": "of no commit: trials of kernels that were not kept",
     "attention_cuda_limit": "of no commit: instructions in a loop",
     "sanitizers": LOAD + ": a build for GPUs and its tests ran beside it",

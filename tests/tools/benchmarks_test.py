@@ -526,6 +526,43 @@ class Pairs(Folder):
         self.assertTrue(kept["machine"].startswith("NVIDIA H200, driver 580; "))
 
 
+class OnDevice(Folder):
+    """Programs of benchmarks/attention_cuda keep complete results where DECKLE_BENCH_RESULTS says."""
+    SHAPE = {"operands": "A in registers", "n": 64, "warpgroups": 2, "tflops": 826.1, "mhz": 1529}
+
+    def limit(self, *arguments, allowed=1):
+        program = self.write("bin/limit", f"#!/bin/sh\ncat << end\n{json.dumps(self.SHAPE)}\nend\n")
+        smi = self.write("bin/nvidia-smi", "#!/bin/sh\necho 'NVIDIA H200, 580'\n")
+        program.chmod(0o755), smi.chmod(0o755)
+        folder = ROOT / "benchmarks/attention_cuda"
+        code = ("import runpy, sys; from harness import report\n"
+                f"report.write.__defaults__ = ({allowed},)\n"
+                f"runpy.run_path({str(folder / 'limit.py')!r}, run_name='__main__')\n")
+        return subprocess.run([sys.executable, "-c", code, program, *arguments], capture_output=True, text=True, env={
+            **os.environ, "PYTHONPATH": f"{ROOT / 'benchmarks'}:{folder}", "DECKLE_BENCH_RESULTS": str(self.root / "out"),
+            "DECKLE_BENCH_COMMIT": "0123456", "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"})
+
+    def test_a_result_has_its_facts(self):
+        done = self.limit("--name", "attention_cuda_limit")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        [path] = (self.root / "out").iterdir()
+        kept = json.loads(path.read_text())
+        self.assertEqual((path.name, kept["rows"], kept["commit"]), ("attention_cuda_limit.json", [self.SHAPE], "0123456"))
+        self.assertRegex(kept["machine"], r"^NVIDIA H200, driver 580, wgmma alone; .* cores")
+        self.assertEqual(kept["command"], "benchmarks/attention_cuda/limit.py limit --name attention_cuda_limit")
+        self.assertLessEqual(kept["others"], 1)
+        self.assertEqual(report.place(kept["machine"]), "nvidia_h200")
+
+    def test_without_a_name_nothing_is_kept(self):
+        self.assertEqual(self.limit().returncode, 0)
+        self.assertFalse((self.root / "out").exists())
+
+    def test_disturbed_it_is_not_kept(self):
+        done = self.limit("--name", "attention_cuda_limit", allowed=-1)
+        self.assertIn("not kept", done.stderr)
+        self.assertFalse((self.root / "out").exists())
+
+
 class Run(Folder):
     def workloads(self, **scripts):
         for name, script in scripts.items():

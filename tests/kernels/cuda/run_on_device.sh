@@ -1,15 +1,14 @@
 #!/bin/bash
 # Builds, tests, sanitizes, times and profiles the CUDA kernels on a machine with a Hopper GPU:
 #   run_on_device.sh OUT [BUILD] [STEP...]
-# Results go to OUT. Every step has its own limit, so a kernel that hangs costs that step alone. Steps that time want a python3
-# with PyTorch for CUDA; flash4 alone wants FlashAttention-4 (Python's flash-attn-4), and is left out where it is not. The commit
-# that results name is git's, or DECKLE_COMMIT.
+# Results go to OUT, with all their facts: copied to benchmarks/results they are what make figures reads. Every step has its own
+# limit, so a kernel that hangs costs that step alone. Steps that time want a python3 with PyTorch for CUDA; flash4 alone wants
+# FlashAttention-4 (Python's flash-attn-4), and is left out where it is not. The commit that results name is git's, or
+# DECKLE_BENCH_COMMIT.
 out=$(mkdir -p "$1" && cd "$1" && pwd); build=${2:-/tmp/deckle_cuda}; shift $(($# < 2 ? $# : 2))
 root=$(cd "$(dirname "$0")/../../.." && pwd); bench=$root/benchmarks/attention_cuda
 library=$build/benchmarks/libdeckle_attention_bench.so
-export PYTHONUNBUFFERED=1
-commit=${DECKLE_COMMIT:-$(git -C "$root" rev-parse --short=10 HEAD 2> /dev/null)}
-[ -z "$commit" ] || export DECKLE_COMMIT=$commit DECKLE_BENCH_COMMIT=$commit
+export PYTHONUNBUFFERED=1 DECKLE_BENCH_RESULTS=$out
 
 # A few small problems of each kind: full name patterns of tests, for the sanitizers.
 few_forward='*ServesEmpty*bf16_*:*ServesRagged*bf16_64:*ServesRagged*bf16_128:*AddsUp*bf16_128:*ServesGrouped*bf16_256'
@@ -33,9 +32,7 @@ sanitize() {  # TOOL DIRECTION PATH: one line to the summary, and which kernels 
 
 bench() {  # SECONDS RESULT ARGUMENTS...
   local seconds=$1 result=$2; shift 2
-  (cd "$bench" && timeout "$seconds" python3 bench.py --library "$library" --json "$out/$result.json" "$@") \
-    > "$out/$result.txt" 2>&1
-  echo "rc $?"
+  run "$seconds" "$result" python3 bench.py --library "$library" --name "$result" "$@"
 }
 
 run() {  # SECONDS NAME COMMAND...
@@ -43,7 +40,7 @@ run() {  # SECONDS NAME COMMAND...
   (cd "$bench" && timeout "$seconds" "$@") > "$out/$name.txt" 2>&1; echo "rc $?"
 }
 
-all="build test sanitize bench bench_f16 bench_portable features ragged_bias pairs flash4 profile"
+all="build test sanitize limit bench bench_f16 bench_portable features ragged_bias pairs flash4 profile"
 for step in "${@:-$all}"; do for what in $step; do
   echo "== $what ($(date +%T))"
   case $what in
@@ -68,14 +65,16 @@ for step in "${@:-$all}"; do for what in $step; do
     bench) bench 420 attention_cuda --seconds 0.6 ;;
     bench_f16) bench 90 attention_cuda_f16 --seconds 0.6 --dtype f16 --only "D128 S16k causal|D64 S16k causal|D256" ;;
     bench_portable) bench 120 attention_cuda_portable --seconds 0.2 --portable ;;
-    features) run 120 features python3 features.py --library "$library" --json "$out/attention_cuda_features.json" ;;
+    limit) run 60 limit python3 limit.py "$build/benchmarks/attention_cuda_limit" --name attention_cuda_limit ;;
+    features) run 120 features python3 features.py --library "$library" --name attention_cuda_features ;;
     ragged_bias)
-      run 120 ragged_bias python3 features.py --library "$library" --only ragged_bias \
-        --json "$out/attention_cuda_ragged_bias.json" ;;
-    pairs) run 120 pairs python3 pairs.py "$build/tests/attention_pairs_timing" ;;  # writes benchmarks/results itself
+      run 120 ragged_bias python3 features.py --library "$library" --name attention_cuda_ragged_bias --only ragged_bias ;;
+    pairs)
+      run 120 pairs python3 pairs.py "$build/tests/attention_pairs_timing"
+      run 120 memory_efficient python3 memory_efficient.py --name attention_cuda_memory_efficient ;;
     flash4)
       python3 -c 'import flash_attn.cute' 2> /dev/null || { echo "no FlashAttention-4"; continue; }
-      run 200 flash4 python3 flash4.py --library "$library" --json "$out/attention_cuda_flash4.json" --limit 190 ;;
+      run 200 flash4 python3 flash4.py --library "$library" --name attention_cuda_flash4 --limit 190 ;;
     profile)
       bash "$(dirname "$0")/profile_on_device.sh" "$library" "$out" "128 16384 16 backward" "128 16384 16 causal" \
         "128 16384 16 window" "128 16384 16 portable backward" "128 4096 16 causal backward" "128 2048 16 backward" \
