@@ -1,32 +1,13 @@
 """Results of benchmarks, what they measure, and where they come from."""
 
+import functools
 import json
 import re
 import subprocess
 
+from parts.measures import changes_code, MEASURES, PROSE
+
 AGE = "**Older than the code it measures.**"
-LIBRARY = ["deckle", "ops", "opgen/emit/cpp", ":!deckle/kernels/cuda", ":!deckle/core/cuda"]
-ON_GPU = ["deckle", "ops", "opgen/emit/cpp", ":!deckle/kernels/cpu"]
-# What a result measures: a change of these files ages it. Whatever runs the library ages with all of it.
-MEASURES = {
-    **dict.fromkeys(("attention_cpu", "attention_cpu_by_isa", "attention_cpu_float16", "attention_cpu_decoding",
-                     "nested_ops", "earlier", "dense_ops", "small_tensors",
-                     "language_model_losses", "call_overhead", "language_model", "smallest_program"), LIBRARY),
-    **dict.fromkeys(("sampling", "demo"), [*LIBRARY, "tools/deckle"]),
-    **dict.fromkeys(("gpu_ops", "gpu_training", "gpu_language_model"), ON_GPU),
-    **dict.fromkeys(("attention_cuda", "attention_cuda_f16", "attention_cuda_flash4", "attention_cuda_features",
-                     "attention_cuda_ragged_bias", "attention_cuda_pairs"), ["deckle/kernels/cuda", "deckle/attention"]),
-    **dict.fromkeys(("attention_cuda_memory_efficient", "attention_cuda_limit"), []),  # nothing of the library
-    "build_cost": ["deckle", "opgen", "ops", "cmake", "CMakeLists.txt"],
-    "build_cuda": ["deckle/kernels/cuda", "deckle/core/cuda", "ops", "opgen/emit/cpp", "cmake"],
-    "own_ops": [*LIBRARY, "opgen", "cmake"],
-    "aten_files": ["opgen"],
-    "reference_site": ["tools/site", "opgen", "ops", "docs", "deckle"],
-    "durations": ["deckle", "opgen", "ops", "tests", "cmake", "benchmarks"],
-    "lines_of_code": ["deckle", "opgen"],
-    "portable_architectures": ["deckle/kernels/cuda/arch", "deckle/kernels/cuda/attention", "deckle/kernels/cuda/tile"],
-    "sanitizers": ["deckle", "opgen", "ops", "tests"],
-}
 # Results that were kept before their facts were complete, and what each lacks; measured anew, a result leaves this list. Those of
 # another machine are FOLDER/NAME.
 LOAD = "what other processes used meanwhile was not measured"
@@ -59,6 +40,17 @@ def is_fact(key, value):
     return key != "commit" or re.match(r"[0-9a-f]{7,40}(?![\w+])", value) is not None
 
 
+@functools.cache
+def changed_since(root, name, commit):
+    """Whether code that a result measures has changed: in the working tree, so that who changes it can mark it."""
+    paths = [*MEASURES[name], *([] if name == "reference_site" else PROSE)]
+    with subprocess.Popen(["git", "-C", root, "diff", "--unified=0", "--no-color", "--no-ext-diff", commit, "--", *paths],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace") as diff:
+        changed = changes_code(diff.stdout)
+        diff.kill()
+    return changed
+
+
 class Results:
     def __init__(self, root, machine=""):
         self.root, self.machine, self.folder = root, machine, root / "benchmarks/results" / machine
@@ -88,12 +80,8 @@ class Results:
         return self.git("rev-parse", "HEAD") is not None and self.git("rev-parse", "--is-shallow-repository") == "false"
 
     def age(self, name, commit):
-        """A mark where the code is not that of the commit any more: the working tree's, so that who changes it can mark it."""
-        if not self.has_history():
-            return ""
-        changed = subprocess.run(["git", "-C", self.root, "diff", "--quiet", commit.split("+")[0], "--", *MEASURES[name]],
-                                 capture_output=True)
-        return AGE if changed.returncode == 1 and MEASURES[name] else ""
+        """A mark where code that was measured is not that of the commit any more."""
+        return AGE if self.has_history() and MEASURES[name] and changed_since(self.root, name, commit.split("+")[0]) else ""
 
     def source(self, name):
         """The lines under a figure."""

@@ -339,10 +339,17 @@ class Figures(Folder):
                                   capture_output=True, text=True).stdout.strip()
         git("init", "-q")
         self.write("deckle/nn/a.cpp", "1")
+        self.write("ops/a.yaml", "- func: a\n  doc: One.\n")
         git("add", "."), git("commit", "-qm", "1")
         self.write("benchmarks/results/sampling.json", json.dumps({**RESULT, "commit": git("rev-parse", "HEAD")}))
         self.figures()
         self.assertNotIn("Older", (self.root / "docs/performance.md").read_text())
+        for path, text, older in (("deckle/nn/a.cpp", "// why\n\n1", False), ("ops/a.yaml", "- func: a\n  doc: A one.\n", False),
+                                  ("deckle/nn/README.md", "text", False), ("deckle/kernels/cuda/a.cu", "1", False),
+                                  ("deckle/nn/b.cpp", "1", True), ("ops/a.yaml", "- func: b\n  doc: A one.\n", True)):
+            self.write(path, text), git("add", path)
+            self.assertEqual(self.figures("--check")[0], older, path)
+            git("rm", "-qf", path), git("checkout", "-q", "HEAD", "--", "deckle", "ops")
         self.write("deckle/nn/a.cpp", "2")
         self.expect_complaint("docs/performance.md: not what the results say (make figures)")  # before the commit, too
         git("add", "."), git("commit", "-qm", "2")
