@@ -53,12 +53,12 @@ double now() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Median seconds of the calls of one turn, three or more, after one to warm up.
+/// Median seconds of the calls of one turn after one to warm up: three or more, or as many as three turns have time for.
 double seconds(const std::function<void()>& call) {
   call();
   std::vector<double> times;
   double total = 0;
-  while (times.size() < 3 || (total < turn_seconds && times.size() < 200)) {
+  while (times.empty() || (times.size() < 3 && total < 3 * turn_seconds) || (times.size() < 200 && total < turn_seconds)) {
     const double start = now();
     call();
     times.push_back(now() - start);

@@ -4,7 +4,7 @@ import math
 import statistics
 
 MEANS = (40, 300, 1200)  # of the lengths of ragged batches
-TOKENS = (16384, 65536)  # whose memory is compared
+TOKENS = (8192, 32768)  # whose memory is compared
 MANY_CORES = 16
 AGREE = 0.9  # of the larger: peaks before and after a turn that are further apart say nothing of the turn between them
 
@@ -93,6 +93,6 @@ def judge(ours, peers, ragged, errors, memory, decoding, threads):
     verdicts.at_most("rms error over PyTorch's", 1.2, ((e["ratio"], where(e)) for e in errors))
     per_token = {f["tokens"]: f["second_order_kilobytes"] / f["tokens"] for f in memory}
     if per_token:
-        verdicts.at_most("memory a token at 64 k tokens over 16 k", 1.1,
+        verdicts.at_most(f"memory a token at {TOKENS[-1] // 1024} k tokens over {TOKENS[0] // 1024} k", 1.1,
                          [(per_token[TOKENS[-1]] / per_token[TOKENS[0]], "second order")])
     return verdicts.rows

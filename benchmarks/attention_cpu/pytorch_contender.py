@@ -65,14 +65,15 @@ class Peer:
         self.setting, self.calls = None, None
 
     def seconds(self, call):
-        """Median of the calls of one turn, three or more, after one to warm up; of a slow call, that one."""
+        """Median of the calls of one turn after one to warm up: three or more, or as many as three turns have time for. Of a
+        call that takes seconds, the one that would warm up."""
         start = self.clock()
         call()
         first = self.clock() - start
         if first > 2:
             return first
         times = []
-        while len(times) < 3 or (sum(times) < self.turn and len(times) < 200):
+        while not times or len(times) < 3 and sum(times) < 3 * self.turn or len(times) < 200 and sum(times) < self.turn:
             start = self.clock()
             call()
             times.append(self.clock() - start)

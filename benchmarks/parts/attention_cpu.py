@@ -9,6 +9,12 @@ from parts.results import Results
 from parts.text import mean, picture, table, table_of, with_words
 
 
+def turns_of(figures):
+    """How many turns the figures are medians of, where they say it."""
+    turns = sorted({f["turns"] for f in figures if "turns" in f})
+    return f", medians of {' to '.join(map(str, dict.fromkeys((turns[0], turns[-1]))))} turns" if turns else ""
+
+
 def attention_cpu(results):
     r = results.read("attention_cpu")
     rows, panels = [], []
@@ -38,7 +44,8 @@ def attention_cpu(results):
               for dtype in measured}
     means = ", ".join(f"{dtype} {mean(values):.2f}" for dtype, values in ratios.items())
     missed = [n for n in r["needed"] if n[""] == "MISSED"]
-    text = (f"Head dim 64; GF/s by useful products (causal: half). {attention_tables.about_shares(r['figures'])} Ragged batches: "
+    text = (f"Head dim 64; GF/s by useful products (causal: half){turns_of(r['figures'])}. "
+            f"{attention_tables.about_shares(r['figures'])} Ragged batches: "
             f"PyTorch's best of nested, padded and bucketed. Geometric mean of all ratios to PyTorch: {means}.\n\n"
             + table(*attention_tables.shown(["dtype", "pass", "batch", "mask", "GF/s", "of peak", "PyTorch", "ratio"], rows)))
     if any("read" in d for d in r["decoding"]):

@@ -3,7 +3,7 @@
 from harness import svg
 from parts.text import picture, rows_of, table
 
-PADDED = "pytorch padded"  # has one turn of one step; results that do not say how many turns each had are older
+PADDED = "pytorch padded"  # the only one with a single turn in older results, which do not say how many turns each had
 
 
 def language_model(results):
@@ -22,8 +22,8 @@ def language_model(results):
                 *((f"{ratio:.2g}", "–") if s in once else (f"{ratio:.2f}", f"{s['slowest']:,.0f} to {s['fastest']:,.0f}")),
                 *(f"{s[key]:,}" for key in memory))
     rows = [row(s) for s in r["speed"]]
-    single = "".join(f" {names[PADDED]}, takes one step, of the first of them alone, with none before it to warm up."
-                     for s in once if s["contender"] == PADDED)
+    single = "".join(f" {names[s['contender']]}, takes one step, of the first of them alone, with none before it to warm up."
+                     for s in once)
     single += "" if all("turns" in s for s in r["speed"]) else " Those that waited were not stopped."
     half = f", of bf16's after them from float32's {r['parity']['bf16_last']:.1e}" if "bf16_last" in r["parity"] else ""
     if "bf16_held_out" in r["parity"]:

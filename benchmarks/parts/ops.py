@@ -106,7 +106,8 @@ def dense_ops(results):
             "stands in the file. "
             f"{about_python(r, python)} "
             + (f"Left out are {stalled} rows of which one side took 4 ms, or a multiple, and three times as long as the other or "
-               "more: it waited for the system's clock.\n\n" if stalled else "\n\n")
+               "more: it waited for the system's clock." if stalled else "")
+            + (f" No time was left for {', '.join(r['dropped'])}." if r.get("dropped") else "") + "\n\n"
             + table(["dtype", "size", *(" ".join(way) for way in ways), "below 1, by column", "lowest"], rows))
     return text + "\n" + picture("dense_ops", "PyTorch's time over Deckle's, dense ops by dtype, layout and pass"), {
         "dense_ops": plot}

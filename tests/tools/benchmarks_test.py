@@ -43,6 +43,16 @@ class Folder(unittest.TestCase):
         return path
 
 
+def run_of(workload):
+    """The program of a workload as a module."""
+    loader = importlib.machinery.SourceFileLoader(f"{workload}_run", str(ROOT / "benchmarks" / workload / "run"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    loader.exec_module(module)
+    sys.dont_write_bytecode = bytecode
+    return module
+
+
 class Figures(Folder):
     def setUp(self):
         super().setUp()
@@ -422,11 +432,7 @@ class DenseOps(unittest.TestCase):
 class AttentionCpu(Folder):
     def setUp(self):
         super().setUp()
-        loader = importlib.machinery.SourceFileLoader("attention_cpu_run", str(ROOT / "benchmarks/attention_cpu/run"))
-        self.run_file = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-        bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-        loader.exec_module(self.run_file)
-        sys.dont_write_bytecode = bytecode
+        self.run_file = run_of("attention_cpu")
         self.figures = [{**figure, "share": 0.7, "gflops": 70.0}
                         for figure, *_ in self.run_file.wanted(self.run_file.DTYPES, "")]
         self.peers = {key(f): 70 / 1.65 for f in self.figures if f["what"] in ("forward", "backward")
@@ -510,66 +516,6 @@ class AttentionCpu(Folder):
         self.assertEqual((self.run_file.lost(kept, part), self.run_file.lost(self.root / "none.json", part)), (0, 0))
 
 
-class Pairs(Folder):
-    def test_lines_of_the_program_become_rows(self):
-        lines = ("float32    D64  S512             0.123 ms    62.5 TFLOP/s\n"
-                 "  backward D64  S2048 causal     1.000 ms    75.5 TFLOP/s\n"
-                 "tangents   D128 S16384           2.000 ms   605.7 TFLOP/s\n"
-                 "  second   D128 S16384 causal    3.000 ms   297.8 TFLOP/s (of 16 products; 27 are done)\n")
-        program = self.write("bin/timing", f"#!/bin/sh\nprintf '%s' '{lines}'\n")
-        smi = self.write("bin/nvidia-smi", "#!/bin/sh\necho 'NVIDIA H200, 580'\n")
-        program.chmod(0o755), smi.chmod(0o755)
-        code = ("import pathlib, runpy, sys; from harness import report; report.RESULTS = pathlib.Path(sys.argv[1])\n"
-                "report.OTHERS_ALLOWED = 1\nreport.write.__defaults__ = (1,)\n"
-                "sys.argv[1:] = sys.argv[2:]\n"
-                f"runpy.run_path({str(ROOT / 'benchmarks/attention_cuda/pairs.py')!r}, run_name='__main__')\n")
-        done = subprocess.run([sys.executable, "-c", code, self.root, program], capture_output=True, text=True, env={
-            **os.environ, "PYTHONPATH": str(ROOT / "benchmarks"), "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"})
-        self.assertEqual(done.returncode, 0, done.stderr)
-        kept = json.loads((self.root / "attention_cuda_pairs.json").read_text())
-        self.assertEqual([(row["case"], row["direction"], row["tflops"]) for row in kept["rows"]], [
-            ("float32 D64 S512", "forward", 62.5), ("float32 D64 S2048 causal", "backward", 75.5),
-            ("bf16 D128 S16384", "forward mode", 605.7), ("bf16 D128 S16384 causal", "second order", 297.8)])
-        self.assertTrue(kept["machine"].startswith("NVIDIA H200, driver 580; "))
-
-
-class OnDevice(Folder):
-    """Programs of benchmarks/attention_cuda keep complete results where DECKLE_BENCH_RESULTS says."""
-    SHAPE = {"operands": "A in registers", "n": 64, "warpgroups": 2, "tflops": 826.1, "mhz": 1529}
-
-    def limit(self, *arguments, allowed=1):
-        program = self.write("bin/limit", f"#!/bin/sh\ncat << end\n{json.dumps(self.SHAPE)}\nend\n")
-        smi = self.write("bin/nvidia-smi", "#!/bin/sh\necho 'NVIDIA H200, 580'\n")
-        program.chmod(0o755), smi.chmod(0o755)
-        folder = ROOT / "benchmarks/attention_cuda"
-        code = ("import runpy, sys; from harness import report\n"
-                f"report.write.__defaults__ = ({allowed},)\n"
-                f"runpy.run_path({str(folder / 'limit.py')!r}, run_name='__main__')\n")
-        return subprocess.run([sys.executable, "-c", code, program, *arguments], capture_output=True, text=True, env={
-            **os.environ, "PYTHONPATH": f"{ROOT / 'benchmarks'}:{folder}", "DECKLE_BENCH_RESULTS": str(self.root / "out"),
-            "DECKLE_BENCH_COMMIT": "0123456", "PATH": f"{self.root / 'bin'}:{os.environ['PATH']}"})
-
-    def test_a_result_has_its_facts(self):
-        done = self.limit("--name", "attention_cuda_limit")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        [path] = (self.root / "out").iterdir()
-        kept = json.loads(path.read_text())
-        self.assertEqual((path.name, kept["rows"], kept["commit"]), ("attention_cuda_limit.json", [self.SHAPE], "0123456"))
-        self.assertRegex(kept["machine"], r"^NVIDIA H200, driver 580, wgmma alone; .* cores")
-        self.assertEqual(kept["command"], "benchmarks/attention_cuda/limit.py limit --name attention_cuda_limit")
-        self.assertLessEqual(kept["others"], 1)
-        self.assertEqual(report.place(kept["machine"]), "nvidia_h200")
-
-    def test_without_a_name_nothing_is_kept(self):
-        self.assertEqual(self.limit().returncode, 0)
-        self.assertFalse((self.root / "out").exists())
-
-    def test_disturbed_it_is_not_kept(self):
-        done = self.limit("--name", "attention_cuda_limit", allowed=-1)
-        self.assertIn("not kept", done.stderr)
-        self.assertFalse((self.root / "out").exists())
-
-
 class Run(Folder):
     def workloads(self, **scripts):
         for name, script in scripts.items():
@@ -586,6 +532,20 @@ class Run(Folder):
         self.assertEqual(code, 1)
         self.assertLess(output.index("one"), output.index("three"))
         self.assertIn("2 of 4 failed: second (exit code 3), missing (no such benchmark)", output.splitlines()[-1])
+
+    def test_time_that_is_left_goes_to_those_with_many_settings(self):
+        names = ("call_overhead", "small_tensors", "smallest_program", "sampling", "language_model", "build_cost", "demo",
+                 "nested_ops", "dense_ops", "attention_cpu")
+        self.workloads(**dict.fromkeys(names, 'echo "$(basename $(dirname $0)) got $*"'))
+        for arguments, nested, dense, attention in (((), 192, 480, 960), (("--seconds", "0"), 30, 30, 30)):
+            code, output = self.run_all(*arguments)
+            self.assertEqual(code, 0, output)
+            got = dict(re.findall(r"^(\w+) got ?(.*)$", output, re.M))
+            self.assertEqual(list(got), list(names))
+            self.assertEqual({got[name] for name in names[:-3]}, {""})
+            for name, seconds in zip(names[-3:], (nested, dense, attention)):
+                self.assertAlmostEqual(float(got[name].removeprefix("--budget ")), seconds, delta=5)
+        self.assertNotIn("--budget", self.run_all("attention_cpu")[1])
 
     def test_all_well(self):
         self.workloads(first="echo one")
