@@ -1,12 +1,14 @@
 """The parts of pages by name: each a function of Results to (text, {plot: SVG})."""
 
-from parts import attention_cpu, attention_cuda, gpu, language_model, ops, records
+from parts import attention_cpu, attention_cuda, gpu, language_model, ops, overview, records
 
-PARTS = {name: part for module in (attention_cpu, attention_cuda, gpu, language_model, ops, records)
+PARTS = {name: part for module in (attention_cpu, attention_cuda, gpu, language_model, ops, overview, records)
          for name, part in module.PARTS.items()}
 # The result of a part that is not called as it.
 RESULTS = {"attention_cpu_shares": "attention_cpu", "attention_cpu_efficiency": "attention_cpu",
-           "dense_ops_products": "dense_ops", "attention_cuda_rates": "attention_cuda"}
+           "dense_ops_products": "dense_ops", "attention_cuda_rates": "attention_cuda",
+           "attention_cuda_flash4_words": "attention_cuda_flash4"}
+SUMMARIES = ("overview",)  # parts of all results, whose sources stand where these do
 # Parts of results of several machines, or of what few of them have: they need not stand on a page.
 WHERE_SENSIBLE = ("attention_cpu_efficiency", "dense_ops_products")
 # What writes a result that is not called as its benchmark.

@@ -90,6 +90,21 @@ class Figures(Folder):
         self.write("benchmarks/results/other/sampling.json", json.dumps({k: v for k, v in RESULT.items() if k != "machine"}))
         self.expect_complaint("benchmarks/results/other/sampling.json: no machine")
 
+    def test_what_was_measured_where(self):
+        line = "{} (family {}, model 2), {} cores, avx2, 4 GiB"
+        for folder, name, machine, date in (("", "sampling", line.format("AMD EPYC", 26, 2), "2026-01-02"),
+                                            ("b/", "sampling", line.format("Intel(R) Xeon(R)", 6, "1 of 16"), "2026-01-03"),
+                                            ("b/", "demo_speed", line.format("Intel(R) Xeon(R)", 6, "1 of 16"), "2026-01-04"),
+                                            ("", "gpu", "NVIDIA H200; " + line.format("AMD EPYC", 1, 2), "2026-01-05")):
+            result = {**RESULT, "machine": machine, "date": date}
+            self.write(f"benchmarks/results/{folder}{name}.json", json.dumps(result))
+        self.write("docs/performance.md", PAGE + PAGE.replace("sampling", "overview") + PAGE.replace("sampling", "b/sampling"))
+        self.assertEqual(self.figures()[0], 0)
+        text = (self.root / "docs/performance.md").read_text()
+        self.assertIn("| result | AMD 26/2, 2 cores | Intel 6/2, 1 cores |\n", text)
+        self.assertIn("| `demo_speed` | – | 2026-01-04 |\n| `sampling` | 2026-01-02 | 2026-01-03 |\n<!-- end", text)
+        self.assertEqual(self.figures("--check"), (0, "every figure has its source\n"))
+
     def test_a_figure_that_differs_from_its_result(self):
         self.figures()
         page = self.root / "docs/performance.md"
