@@ -41,9 +41,10 @@ def lines_of_code(results):
 def sanitizers(results):
     r = results.read("sanitizers")
     rows = [(f"`{row['kind']}`", row["finds"], f"{row['build s']:,} s", f"{row['tests s']:,} s",
-             f"{row['ran']} of {row['tests']}", row["reports"], len(row["failed"]), len(row["skipped within a test"]))
-            for row in r["rows"]]
-    text = table(["build", "finds", "built in", "tests in", "tests that ran", "reports", "failed", "skipped within"], rows)
+             f"{row['ran']} of {row['tests']}", row["reports"], len(row["failed"]), len(row["skipped within a test"]),
+             f"{row['commit']}, {row['date']}" if "commit" in row else "–") for row in r["rows"]]
+    text = table(["build", "finds", "built in", "tests in", "tests that ran", "reports", "failed", "skipped within",
+                  "commit, date"], rows)
 
     def named(what):
         """What all builds have in common once, then what is of one alone."""

@@ -2,6 +2,7 @@
 
 import importlib.machinery
 import importlib.util
+import json
 import os
 import pathlib
 import shutil
@@ -371,6 +372,11 @@ class Sanitize(Checkers):
         self.assertEqual(module.summary(row), [
             "tsan (threads): 5 tests ran, 3 failed, 1 reports, 2 minutes with the build", "  3 failed: absent, bad, wrong",
             "  2 not run: site, avx512", "  2 skipped within a test: Memory.Peak, test_disk"])
+        kept = self.root / "sanitizers.json"
+        kept.write_text(json.dumps({"rows": [{"kind": "tsan", "machine": "M"}, {"kind": "asan", "reports": 1}]}))
+        self.assertEqual(module.with_kept([{"kind": "asan"}], kept), [{"kind": "asan"}, {"kind": "tsan", "machine": "M"}])
+        self.assertEqual(module.with_kept([row], kept), [row])  # a row without facts is not kept
+        self.assertEqual(module.with_kept([row], self.root / "none.json"), [row])
 
 
 if __name__ == "__main__":
