@@ -1,18 +1,19 @@
 """What each result measures, as paths: a change of code in them since its commit ages it."""
 
 NO_GPU = [":!deckle/core/cuda", ":!deckle/kernels/cuda"]
-GENERATED = ["opgen/emit/cpp", "opgen/formula", "opgen/model", "opgen/schema"]  # and what ops/*.yaml say is generated from
-CALL = ["deckle/base", "deckle/core", "deckle/dispatch", "deckle/autograd", "deckle/kernels/args", *GENERATED]
+GENERATED = ["opgen", *(f":!opgen/{part}" for part in ("emit/site", "emit/tests", "emit/dump", "readers/aten"))]
+CALL = ["deckle/base", "deckle/core", "deckle/dispatch", "deckle/autograd", "deckle/ops", "deckle/kernels/args", *GENERATED]
 THREADS = ["deckle/base/parallel.*", "deckle/base/thread_lists.*", "deckle/base/scratch.*", "deckle/base/cpu_cap.*"]
 MEMORY = ["deckle/core/allocator.*", "deckle/core/storage.*"]
 ATTENTION = ["deckle/attention", "deckle/kernels/args/attention*", "ops/attention.yaml", "ops/instances.yaml"]
 CPU_ATTENTION = ["deckle/kernels/cpu/attention", "deckle/kernels/cpu/simd", *ATTENTION, *THREADS, *MEMORY,
                  ":!deckle/attention/cuda_*", ":!deckle/kernels/args/attention_cuda*"]
-NO_ATTENTION = [":!deckle/kernels/cpu/attention", ":!deckle/kernels/cuda/attention", ":!deckle/kernels/cuda/*_attention",
-                ":!ops/attention.yaml", ":!ops/instances.yaml", ":!deckle/kernels/args/attention*"]
-OPS = [*CALL, "deckle/ops", "deckle/kernels/cpu", "ops", *NO_GPU, *NO_ATTENTION]
+NO_ATTENTION = [":!deckle/kernels/cpu/attention", *(f":!deckle/kernels/cuda/{kind}attention" for kind in (
+    "", "general_", "packed_")), ":!ops/attention.yaml", ":!ops/instances.yaml", ":!deckle/kernels/args/attention*"]
+OPS = [*CALL, "deckle/kernels/cpu", "ops", *NO_GPU, *NO_ATTENTION]
 LIBRARY = ["deckle", "ops", *GENERATED]
-HOPPER = ["deckle/kernels/cuda/attention", "deckle/kernels/cuda/arch", "deckle/kernels/cuda/tile", "ops/instances.yaml"]
+HOPPER = ["deckle/kernels/cuda/attention", "deckle/kernels/cuda/arch", "deckle/kernels/cuda/tile",
+          "deckle/kernels/args/attention*", "ops/instances.yaml"]
 PLAIN = [*HOPPER, *(f":!deckle/kernels/cuda/attention/{kind}*" for kind in (
     "*bias", "score_", "split_", "tangent_", "second_", "pair_", "portable"))]  # neither features nor operands in pairs
 BUILD = ["deckle", "opgen", "ops", "cmake", "CMakeLists.txt", "CMakePresets.json"]
@@ -30,7 +31,7 @@ MEASURES = {
     **dict.fromkeys(("sampling", "demo"), [*LIBRARY, "tools/deckle", ":!deckle/functional", *NO_GPU]),
     **dict.fromkeys(("gpu_training", "gpu_language_model"), [*LIBRARY, ":!deckle/functional", ":!deckle/io",
                                                             ":!deckle/kernels/cpu"]),
-    "gpu_ops": [*CALL, "deckle/ops", "deckle/kernels/cuda", "ops", *NO_ATTENTION],
+    "gpu_ops": [*CALL, "deckle/kernels/cuda", "ops", *NO_ATTENTION],
     **dict.fromkeys(("attention_cuda", "attention_cuda_f16", "attention_cuda_flash4"), PLAIN),
     **dict.fromkeys(("attention_cuda_features", "attention_cuda_ragged_bias", "attention_cuda_pairs"), HOPPER),
     **dict.fromkeys(("attention_cuda_memory_efficient", "attention_cuda_limit"), []),  # nothing of the library

@@ -7,6 +7,7 @@ import sys
 import unittest
 
 from benchmarks_test import Folder, report, ROOT, run_of
+from parts.measures import is_code, MEASURES
 
 
 class Pairs(Folder):
@@ -67,6 +68,22 @@ class OnDevice(Folder):
         done = self.limit("--name", "attention_cuda_limit", allowed=-1)
         self.assertIn("not kept", done.stderr)
         self.assertFalse((self.root / "out").exists())
+
+
+class Measures(unittest.TestCase):
+    def test_what_results_measure_is_there(self):
+        for path in sorted({path for paths in MEASURES.values() for path in paths}):
+            listed = subprocess.run(["git", "-C", ROOT, "ls-files", "--", path.removeprefix(":!")], capture_output=True)
+            if listed.returncode:
+                self.skipTest("no repository")
+            self.assertTrue(listed.stdout, path)
+
+    def test_what_is_code(self):
+        for name, line, code in (("a.h", "// why", False), ("a.h", "  /// what", False), ("a.h", "#include <a>", True),
+                                 ("a.cu", "a / b;  // why", True), ("a.cpp", " ", False), ("a.yaml", "  doc: A one.", False),
+                                 ("a.yaml", "  # why", False), ("a.yaml", "  kernel: a", True), ("CMakeLists.txt", "# a", False),
+                                 ("a", "# a", True)):
+            self.assertEqual(is_code(name, line), code, line)
 
 
 class Turns(unittest.TestCase):
