@@ -64,8 +64,8 @@ function(deckle_cuda_module)
   set(DECKLE_MODULES ${DECKLE_MODULES} deckle_kernels_cuda_ops CACHE INTERNAL "")
 endfunction()
 
-# deckle_kernels_module(BACKEND): every .cpp of deckle/kernels/BACKEND, compiled for speed; under a sanitizer like all else, which
-# takes a third off their compilation and leaves more of their accesses to be checked.
+# deckle_kernels_module(BACKEND): every .cpp of deckle/kernels/BACKEND, compiled for speed; under a sanitizer like all else, where
+# those of attention take a fifth as long to compile.
 function(deckle_kernels_module name)
   set(level -O3)
   if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
