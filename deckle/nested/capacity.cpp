@@ -3,6 +3,7 @@
 #include "deckle/nested/capacity.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "deckle/autograd/backward.h"
@@ -15,6 +16,7 @@
 #include "deckle/core/ragged_room.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/core/tensor_impl.h"
+#include "deckle/nested/support.h"
 #include "deckle/ops/generated/bitwise.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
@@ -93,6 +95,15 @@ bool may_be_written(const Tensor& gradient) {
          impl.storage->bytes() == gradient.nbytes() && gradient.is_contiguous();
 }
 
+/// bool [rows, 1, ...]: which rows are no spare ones.
+Tensor used_rows(const Tensor& values, const RaggedRoom& room) {
+  const NoGrad no_grad;
+  const OnDevice there(room.offsets.device());
+  Dims sizes(static_cast<size_t>(values.dim()), 1);
+  sizes[0] = room.rows;
+  return reshape(lt(arange(0, room.rows, 1, DType::int64), slice(room.offsets, 0, room.components, room.components + 1)), sizes);
+}
+
 }  // namespace
 
 Tensor cleared(const Tensor& values, const Ragged& ragged) {
@@ -102,16 +113,16 @@ Tensor cleared(const Tensor& values, const Ragged& ragged) {
     native::clear_spare_rows(own, room);
     return own;
   }
-  Tensor used;
-  {
-    const NoGrad no_grad;
-    const OnDevice there(room.offsets.device());
-    Dims sizes(static_cast<size_t>(values.dim()), 1);
-    sizes[0] = room.rows;
-    used =
-        reshape(lt(arange(0, room.rows, 1, DType::int64), slice(room.offsets, 0, room.components, room.components + 1)), sizes);
-  }
-  return where(used, values, 0);
+  return where(used_rows(values, room), values, 0);
+}
+
+Tensor with_finite_rows(const NestedTensor& x, double eps) {
+  const Tensor& values = x.values();
+  if (!on_device_alone(x.ragged()) || !(eps < std::numeric_limits<float>::min())) return values;  // statistics are float32
+  const RaggedRoom& room = *x.ragged()->room();
+  const OnDevice there(room.offsets.device());
+  const Tensor first = eq(arange(0, values.size(-1), 1, DType::int64), 0).to(values.dtype());
+  return where(used_rows(values, room), values, first);
 }
 
 void keep_spare_rows_clear(const Tensor& values, const Ragged& ragged) {

@@ -50,6 +50,10 @@ Dims values_dims(IntSpan dims, const NestedTensor& x);
 /// The values for an op over all of them: throws if some rows are spare ones of a RaggedCapacity.
 const Tensor& whole(const NestedTensor& x);
 
+/// The values for an op that at a row of zeros divides by what `eps` alone keeps from 0: where that is none, the spare rows of a
+/// RaggedCapacity are [1, 0, ...] as the op sees them, for in a gradient that is summed over rows 0 times NaN is NaN.
+Tensor with_finite_rows(const NestedTensor& x, double eps);
+
 /// Throws, naming the argument, unless x is floating.
 void require_floating(const NestedTensor& x, std::string_view argument);
 

@@ -35,6 +35,7 @@ struct NestedRule {
   std::string error;                              // why there is no meaning
   std::array<DimRule, 3> over;                    // of `cpp`
   bool rows = false;                              // the last dim is to be regular: of `rows`, and where `cpp` says so
+  std::string zeros_need;                         // of `rows`: the number without which rows of zeros have no finite derivatives
   bool dense = false;                             // the results are dense
   std::string inserts;                            // of `cpp`: the argument that says where a new dim goes
   std::vector<std::string> on;                    // the arguments that are nested; empty: the first tensor

@@ -267,6 +267,54 @@ TEST(CudaCapacity, GradientsOfDenseOperandsLeaveSpareRowsOut) {
   }
 }
 
+/// A spare row is 0 / 0 there, and the gradients of weight and bias are sums over rows.
+TEST(CudaCapacity, NormsWithoutEpsLeaveSpareRowsOut) {
+  NEEDS_GPU();
+  RaggedCapacity room({.components = 3, .rows = 8, .longest = 4}, kGpu);
+  const std::function<NestedTensor(const NestedTensor&, const Tensor&, double)> norms[] = {
+      [](const NestedTensor& x, const Tensor& dense, double eps) { return rms_norm(x, dense[0], eps) + dense[1]; },
+      [](const NestedTensor& x, const Tensor& dense, double eps) { return layer_norm(x, dense[0], dense[1], eps); },
+      [](const NestedTensor& x, const Tensor& dense, double eps) { return layer_norm(x, {}, {}, eps) * dense[0] + dense[1]; },
+  };
+  for (const Lengths& lengths : {Lengths{3, 0, 2}, Lengths{}, Lengths{9}}) {  // the last one does not fit: no rows
+    room.set_lengths(lengths);
+    const int64_t rows = total(lengths) > 8 ? 0 : total(lengths);
+    const Lengths known_lengths = rows == 0 ? Lengths{0, 0, 0} : lengths;
+    for (size_t i = 0; i < std::size(norms); ++i) {
+      for (const double eps : {0.0, 1e-45, 1e-5}) {
+        SCOPED_TRACE("norm " + std::to_string(i) + ", eps " + std::to_string(eps) + ", " + std::to_string(rows) + " rows");
+        const Tensor data = randn({8, 5}, {.dtype = DType::float64}).to(kGpu);
+        const Tensor start = randn({2, 5}, {.dtype = DType::float64}).to(kGpu);
+        const Tensor direction = randn({2, 5}, {.dtype = DType::float64}).to(kGpu);
+        const Tensor leaf = data.detach().clone().requires_grad_(), twin = data.detach().clone().requires_grad_();
+        const NestedTensor in_room(leaf * 1, room.ragged());
+        const NestedTensor known = NestedTensor::from_lengths(slice(twin * 1, 0, 0, rows), known_lengths);
+        const auto squares = [&](const NestedTensor& x) {
+          return [&, x](const Tensor& dense) {
+            const Tensor values = norms[i](x, dense, eps).values();
+            return deckle::sum(values * values);
+          };
+        };
+        const auto [gradient, product] = hvp(squares(in_room), start, direction);
+        const auto [expected, expected_product] = hvp(squares(known), start, direction);
+        testing::expect_close(gradient, expected, 1e-10, 1e-10);
+        testing::expect_close(product, expected_product, 1e-10, 1e-10);
+        // Gradients of the rows and of what is dense, and of a function of both.
+        const auto second = [&](const NestedTensor& x, const Tensor& values) {
+          const Tensor dense = start.detach().clone().requires_grad_();
+          const auto first = grad({squares(x)(dense)}, {dense, values}, {.create_graph = true});
+          Tensor both = deckle::sum(first[0] * direction);
+          both = both + deckle::sum(first[1] * first[1]);
+          const auto next = grad({both}, {dense, values});
+          return std::vector<Tensor>{first[0].detach(), first[1].detach(), next[0], next[1]};
+        };
+        const auto got = second(in_room, leaf), of_known = second(known, twin);
+        for (size_t part = 0; part < got.size(); ++part) testing::expect_close(got[part], of_known[part], 1e-9, 1e-9);
+      }
+    }
+  }
+}
+
 TEST(CudaCapacity, ABackwardPassAfterOtherLengthsIsRefused) {
   NEEDS_GPU();
   RaggedCapacity room({.components = 2, .rows = 6}, kGpu);

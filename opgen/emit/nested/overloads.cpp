@@ -202,6 +202,8 @@ class Overloads {
       return on_rows ? rows : "launch::written_out(" + rows + ")";
     }
     const bool whole = op_.nested.kind == NestedRule::Kind::whole;
+    if (is_nested(argument) && !op_.nested.zeros_need.empty())
+      return fmt::format("nested::with_finite_rows({}, {})", argument.name, op_.nested.zeros_need);
     if (is_nested(argument)) return whole ? "nested::whole(" + argument.name + ")" : argument.name + ".values()";
     if (is_dim(argument))
       return argument.type.list ? fmt::format("nested::values_dims({}, {})", argument.name, first())

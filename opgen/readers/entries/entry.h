@@ -83,6 +83,8 @@ class EntryReader {
   void nested();
   /// `segment: OP`, or for a ragged form of the entry `segment: {cpu: family/file}` and `segment: true`.
   void segment(const Tree& value);
+  /// `zeros_need: ARGUMENT`, beside `rows: true`.
+  void zeros_need(const Tree& value);
   /// `cpp: {batch: TEXT, ragged: TEXT, regular: {error: REASON}}`.
   void dims_by_hand(const Tree& value);
   std::vector<std::string> nested_arguments(const Tree& names);

@@ -36,14 +36,19 @@ void EntryReader::nested() {
                                                                  {"error", NestedRule::Kind::error},
                                                                  {"segment", NestedRule::Kind::segment},
                                                                  {"values", NestedRule::Kind::values}};
-  file_.check_keys(value, "'nested'", {"values", "segment", "error", "cpp", "dense", "on", "inserts", "rows", "samples"});
+  file_.check_keys(value, "'nested'",
+                   {"values", "segment", "error", "cpp", "dense", "on", "inserts", "rows", "samples", "zeros_need"});
   std::vector<std::string> kinds;
   for (const auto& [word, kind] : kKinds) {
     if (!value[word]) continue;
     kinds.push_back(word);
     rule.kind = kind;
   }
-  if (kinds.empty()) file_.fail(value, "'nested' says nothing: give values, segment, cpp or error");
+  if (kinds.empty() && value["rows"]) {
+    kinds.push_back("rows");
+    rule.kind = NestedRule::Kind::rows;
+  }
+  if (kinds.empty()) file_.fail(value, "'nested' says nothing: give values, rows, segment, cpp or error");
   if (value["segment"]) segment(value["segment"]);
   if (entry_->has_ragged_form && value["error"] && kinds.size() == 2) {  // the op itself has no overload
     rule.kind = NestedRule::Kind::error;
@@ -53,11 +58,14 @@ void EntryReader::nested() {
     file_.fail(value[kinds[1]], fmt::format("'nested' has two rules, '{}' and '{}': keep one", kinds[0], kinds[1]));
   const bool by_hand = rule.kind == NestedRule::Kind::cpp;
   for (const char* word : {"dense", "inserts", "rows", "samples"}) {
-    if (value[word] && !by_hand && !(entry_->has_ragged_form && word == std::string("samples")))
+    if (value[word] && !by_hand && word != kinds[0] && !(entry_->has_ragged_form && word == std::string("samples")))
       file_.fail(value[word], fmt::format("'{}' belongs to 'cpp'", word));
   }
-  if (value["values"] && !file_.boolean(value["values"], "values"))
-    file_.fail(value["values"], "'values' is true, or left out for another rule: segment, cpp or error");
+  for (const char* word : {"values", "rows"}) {
+    if (word == kinds[0] && !file_.boolean(value[word], word))
+      file_.fail(value[word], fmt::format("'{}' is true, or left out for another rule: segment, cpp or error", word));
+  }
+  if (value["zeros_need"]) zeros_need(value["zeros_need"]);
   if (value["error"]) rule.error = file_.sentence(value["error"], "error");
   if (value["inserts"]) rule.inserts = file_.text(value["inserts"], "inserts").value();
   if (value["inserts"] && !entry_->schema.find(rule.inserts))
@@ -72,6 +80,18 @@ void EntryReader::nested() {
     if (element.is_list() && rule.kind == NestedRule::Kind::cpp) rule.choices.push_back(nested_arguments(element));
   }
   if (rule.choices.empty()) rule.on = nested_arguments(value["on"]);
+}
+
+void EntryReader::zeros_need(const Tree& value) {
+  NestedRule& rule = entry_->nested;
+  if (rule.kind != NestedRule::Kind::rows) file_.fail(value, "'zeros_need' belongs to 'rows: true' without another rule");
+  rule.zeros_need = file_.text(value, "zeros_need").value();
+  const Argument* const argument = entry_->schema.find(rule.zeros_need);
+  if (argument == nullptr || argument->type.base != Base::floating || argument->type.optional || argument->keyword_only)
+    file_.fail(value, fmt::format("no float argument before the '*' is named '{}'", rule.zeros_need));
+  if (entry_->inplace || entry_->writes_argument())
+    file_.fail(value,
+               fmt::format("'{}' writes into its argument, which 'zeros_need' would have it read elsewhere", entry_->name()));
 }
 
 void EntryReader::segment(const Tree& value) {
