@@ -66,9 +66,8 @@ class FeatureGradients {
         gradient_(gradient),
         tasks_(tasks),
         in_strips_(in_strips && BiasStrip<T>::serves(problem, gradient)),
-        rows_(0),
+        rows_(batch_rows(problem)),
         table_size_(2 * problem.table_reach + 1) {
-    for (int64_t b = 0; b < problem.sequences; ++b) rows_ = std::max(rows_, problem.q_offsets[b] + problem.rows(b));
     const int64_t partials = tasks.most_chunks * rows_ * problem.heads;
     if (gradient.slopes != nullptr) slope_rows_.assign(partials, T(0));
     if (by_row()) bias_rows_.assign(partials, T(0));

@@ -33,6 +33,13 @@ struct Sequence {
         diagonal(problem.diagonal(b)) {}
 };
 
+/// Rows of the batch, behind the last one of any sequence.
+inline int64_t batch_rows(const AttentionProblem& problem) {
+  int64_t rows = 0;
+  for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
+  return rows;
+}
+
 /// The smallest range that holds every key that row i may see. Exact unless problem.ranges.count > 1 or a mask plane is given.
 inline KeyRange row_range(const AttentionProblem& problem, const Sequence& sequence, int64_t i) {
   const int64_t position = i + sequence.diagonal;

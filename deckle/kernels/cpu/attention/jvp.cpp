@@ -15,7 +15,6 @@
 #include <limits>
 
 #include "deckle/base/cpu_cap.h"
-#include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
@@ -83,58 +82,46 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
       q_rows.load(problem.dtype, t.q, sequence.first_row + first, count, kW, task.head, A::query_factor(problem.scale));
       block_to_lanes<A>(q_rows.rows, q_rows.row_stride, D, tq + block * q_size);
     }
-    s.range = LaneRange<T>(problem, sequence, first, count);
-    std::fill_n(s.maximum, kW, sink);
-    std::fill_n(s.sum, kW, has_sink ? T(1) : T(0));
+    start_block(problem, sequence, first, count, sink, s, all);
     std::fill_n(s.reference, kW, has_sink && t.sinks ? static_cast<const T*>(t.sinks)[task.head] : T(0));
-    s.started = false;
-    if (s.range.outer.empty()) continue;
-    all.begin = std::min(all.begin, s.range.outer.begin);
-    all.end = std::max(all.end, s.range.outer.end);
   }
 
-  for (int64_t first_key = all.begin; first_key < all.end; first_key += kTileKeys) {
-    const int64_t tile_end = std::min(first_key + kTileKeys, all.end), count = tile_end - first_key,
-                  row = sequence.first_key + first_key;
+  const auto load = [&](int64_t row, int64_t count) {
     k.load(problem.dtype, x.k, row, count, 0, kv_head, T(1));
     load_rows(problem.dtype, x.v, row, count, 0, kv_head, Dv, T(1), v, v_stride);
     if (has_tk) tk.load(problem.dtype, t.k, row, count, 0, kv_head, T(1));
     if (has_tv) load_rows(problem.dtype, t.v, row, count, 0, kv_head, Dv, T(1), tv, v_stride);
-    for (int64_t block = 0; block < blocks; ++block) {
-      JvpBlock<T>& s = state[block];
-      const int64_t begin = std::max(first_key, s.range.outer.begin), end = std::min(tile_end, s.range.outer.end),
-                    keys = end - begin;
-      if (begin >= end) continue;
-      const TilePlace at{task.first + block * kW, std::min(kW, task.count - block * kW), s.range.lanes, begin, keys};
-      if (!features.touches(at)) continue;
-      const int64_t k_at = (begin - first_key) * k.row_stride, v_at = (begin - first_key) * v_stride;
-      T* a = sum_a + block * o_size;
-      T* b = sum_t + block * o_size;
-      const auto logits = [&](const Operand<A>& keys_of, const typename A::Unit* queries, T* to, bool add) {
-        A::template product<AOrder::rows>(keys, at.lanes, D, keys_of.rows + k_at, k.row_stride, queries + block * q_size, kW, to,
-                                          kW, {add}, A::score_factor(problem.scale));
-      };
-      logits(k, q, scores, false);
-      if (has_tq) logits(k, tq, tangents, false);
-      if (has_tk) logits(tk, q, tangents, has_tq);
-      if (!has_tq && !has_tk) std::fill_n(tangents, keys * kW, T(0));
-      if (features.any()) features.apply(scores, kW, at, feature_scratch, tanh_tile);
-      feature_tangents.tangent(features, tangents, kW, at, feature_scratch, tanh_tile, nullptr);
-      if (s.range.cuts(begin, end)) mask_scores(scores, kW, begin, keys, s.range);
-      jvp_step(scores, tangents, at, s, rescale, shift);
-      if (!want_out) continue;
-      if (dropout.on()) {
-        dropout.tile(at.row, at.lanes, begin, keys, keep, kW);
-        drop(scores, kW, keys, at.lanes, keep, T(1));
-        drop(tangents, kW, keys, at.lanes, keep, T(1));
-      }
-      if (s.started) recentre(a, b, Dv, at.lanes, rescale, shift);
-      matmul<AOrder::columns>(Dv, at.lanes, keys, v + v_at, v_stride, scores, kW, a, kW, {s.started});
-      matmul<AOrder::columns>(Dv, at.lanes, keys, v + v_at, v_stride, tangents, kW, b, kW, {s.started});
-      if (has_tv) matmul<AOrder::columns>(Dv, at.lanes, keys, tv + v_at, v_stride, scores, kW, b, kW, {true});
-      s.started = true;
+  };
+  const auto step = [&](int64_t block, const TilePlace& at, int64_t first) {
+    JvpBlock<T>& s = state[block];
+    const int64_t keys = at.keys, k_at = first * k.row_stride, v_at = first * v_stride;
+    T* a = sum_a + block * o_size;
+    T* b = sum_t + block * o_size;
+    const auto logits = [&](const Operand<A>& keys_of, const typename A::Unit* queries, T* to, bool add) {
+      A::template product<AOrder::rows>(keys, at.lanes, D, keys_of.rows + k_at, k.row_stride, queries + block * q_size, kW, to,
+                                        kW, {add}, A::score_factor(problem.scale));
+    };
+    logits(k, q, scores, false);
+    if (has_tq) logits(k, tq, tangents, false);
+    if (has_tk) logits(tk, q, tangents, has_tq);
+    if (!has_tq && !has_tk) std::fill_n(tangents, keys * kW, T(0));
+    if (features.any()) features.apply(scores, kW, at, feature_scratch, tanh_tile);
+    feature_tangents.tangent(features, tangents, kW, at, feature_scratch, tanh_tile, nullptr);
+    if (s.range.cuts(at.key, at.key + keys)) mask_scores(scores, kW, at.key, keys, s.range);
+    jvp_step(scores, tangents, at, s, rescale, shift);
+    if (!want_out) return;
+    if (dropout.on()) {
+      dropout.tile(at.row, at.lanes, at.key, keys, keep, kW);
+      drop(scores, kW, keys, at.lanes, keep, T(1));
+      drop(tangents, kW, keys, at.lanes, keep, T(1));
     }
-  }
+    if (s.started) recentre(a, b, Dv, at.lanes, rescale, shift);
+    matmul<AOrder::columns>(Dv, at.lanes, keys, v + v_at, v_stride, scores, kW, a, kW, {s.started});
+    matmul<AOrder::columns>(Dv, at.lanes, keys, v + v_at, v_stride, tangents, kW, b, kW, {s.started});
+    if (has_tv) matmul<AOrder::columns>(Dv, at.lanes, keys, tv + v_at, v_stride, scores, kW, b, kW, {true});
+    s.started = true;
+  };
+  for_key_tiles(task, sequence, all, features, state, load, step);
 
   const T factor = static_cast<T>(Dropout::factor(problem.dropout));
   for (int64_t block = 0; block < blocks; ++block) {
@@ -158,11 +145,8 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
 template <class A>
 void run_jvp_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent,
                 const AttentionResults& result, const AttentionResults& result_tangent, DType out_dtype) {
-  const auto tasks = row_tasks(problem, kJvpBlocks * kBlock<typename A::Element>);
-  const auto count = static_cast<int64_t>(tasks.size());
-  parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) jvp_task<A>(problem, x, tangent, result, result_tangent, out_dtype, tasks[i]);
-  });
+  for_jvp_tasks<typename A::Element>(
+      problem, [&](const RowTask& task) { jvp_task<A>(problem, x, tangent, result, result_tangent, out_dtype, task); });
 }
 
 void run_jvp(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent,

@@ -14,7 +14,6 @@
 #include <limits>
 #include <utility>
 
-#include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
@@ -118,7 +117,7 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
                                  {c.a, scratch, q_size, k_stride, v_stride},
                                  {c.b, scratch, q_size, k_stride, v_stride},
                                  {c.ab, scratch, q_size, k_stride, v_stride}};
-  const auto& [x, a, b, ab] = parts;
+  const MixedPart<T>&x = parts[0], &a = parts[1], &b = parts[2], &ab = parts[3];
   T* lse_a = scratch.take<T>(kJvpBlocks * kW);
   T* lse_b = scratch.take<T>(kJvpBlocks * kW);
   T* sum_out = scratch.take<T>(kJvpBlocks * o_size);  // [block][Dv][kW]
@@ -149,79 +148,66 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
                 rows, k_stride);
       transpose(rows, k_stride, kW, D, parts[n].q + block * q_size, kW);
     }
-    s.range = LaneRange<T>(problem, sequence, first, count);
-    std::fill_n(s.maximum, kW, sink);
-    std::fill_n(s.sum, kW, has_sink ? T(1) : T(0));
+    start_block(problem, sequence, first, count, sink, s, all);
     std::fill_n(s.reference, kW, T(0));
-    s.started = false;
     for (int64_t lane = 0; lane < kW; ++lane) {
       const int64_t at = (sequence.first_row + first + std::min(lane, count - 1)) * heads + task.head;
       const T a_mean = lse_a[block * kW + lane] = c.lse_a[at], b_mean = lse_b[block * kW + lane] = c.lse_b[at];
       if (has_sink) s.reference[lane] = (sink_of(c.a, 0) - a_mean) * (sink_of(c.b, 0) - b_mean) + sink_of(c.ab, 0);
     }
-    if (s.range.outer.empty()) continue;
-    all.begin = std::min(all.begin, s.range.outer.begin);
-    all.end = std::max(all.end, s.range.outer.end);
   }
 
-  for (int64_t first_key = all.begin; first_key < all.end; first_key += kTileKeys) {
-    const int64_t tile_end = std::min(first_key + kTileKeys, all.end), count = tile_end - first_key,
-                  row = sequence.first_key + first_key;
+  const auto load = [&](int64_t row, int64_t count) {
     for (int n = 0; n < 4; ++n) {
       if (parts[n].k) load_rows(problem.dtype, operands[n]->k, row, count, 0, kv_head, D, T(1), parts[n].k, k_stride);
       if (parts[n].v) load_rows(problem.dtype, operands[n]->v, row, count, 0, kv_head, Dv, T(1), parts[n].v, v_stride);
     }
-    for (int64_t block = 0; block < blocks; ++block) {
-      JvpBlock<T>& s = state[block];
-      const int64_t begin = std::max(first_key, s.range.outer.begin), end = std::min(tile_end, s.range.outer.end),
-                    keys = end - begin;
-      if (begin >= end) continue;
-      const TilePlace at{task.first + block * kW, std::min(kW, task.count - block * kW), s.range.lanes, begin, keys};
-      if (!features.touches(at)) continue;
-      // to = the sum of k q^T over pairs that exist.
-      const auto logits = [&](T* to, std::initializer_list<std::pair<const T*, const T*>> products) {
-        bool started = false;
-        for (const auto& [k, q] : products) {
-          if (k == nullptr || q == nullptr) continue;
-          matmul<AOrder::rows>(keys, at.lanes, D, k + (begin - first_key) * k_stride, k_stride, q + block * q_size, kW, to, kW,
-                               {started});
-          started = true;
-        }
-        if (!started) std::fill_n(to, keys * kW, T(0));
-      };
-      logits(scores, {{x.k, x.q}});
-      logits(za, {{x.k, a.q}, {a.k, x.q}});
-      logits(zb, {{x.k, b.q}, {b.k, x.q}});
-      logits(zab, {{x.k, ab.q}, {a.k, b.q}, {b.k, a.q}, {ab.k, x.q}});
-      if (features.any()) features.apply(scores, kW, at, feature_scratch, tanh_tile);
-      a_features.tangent(features, za, kW, at, feature_scratch, tanh_tile, ya);
-      b_features.tangent(features, zb, kW, at, feature_scratch, tanh_tile, yb);
-      ab_features.tangent(features, zab, kW, at, feature_scratch, tanh_tile, nullptr);
-      join_tangents(za, zb, zab, ya, yb, features.capped() ? tanh_tile : nullptr, features.cap(), lse_a + block * kW,
-                    lse_b + block * kW, at);
-      if (s.range.cuts(begin, end)) mask_scores(scores, kW, begin, keys, s.range);
-      jvp_step(scores, zab, at, s, rescale, shift);
-      weigh(za, scores, at);
-      weigh(zb, scores, at);
-      if (dropout.on()) {
-        dropout.tile(at.row, at.lanes, begin, keys, keep, kW);
-        for (T* tile : {scores, zab, za, zb}) drop(tile, kW, keys, at.lanes, keep, T(1));
+  };
+  const auto step = [&](int64_t block, const TilePlace& at, int64_t first) {
+    JvpBlock<T>& s = state[block];
+    const int64_t keys = at.keys;
+    // to = the sum of k q^T over pairs that exist.
+    const auto logits = [&](T* to, std::initializer_list<std::pair<const T*, const T*>> products) {
+      bool started = false;
+      for (const auto& [k, q] : products) {
+        if (k == nullptr || q == nullptr) continue;
+        matmul<AOrder::rows>(keys, at.lanes, D, k + first * k_stride, k_stride, q + block * q_size, kW, to, kW, {started});
+        started = true;
       }
-      T* out = sum_out + block * o_size;
-      T* mixed = sum_mixed + block * o_size;
-      if (s.started) recentre(out, mixed, Dv, at.lanes, rescale, shift);
-      const auto values = [&](T* to, const T* v, const T* weights, bool add) {
-        if (v != nullptr)
-          matmul<AOrder::columns>(Dv, at.lanes, keys, v + (begin - first_key) * v_stride, v_stride, weights, kW, to, kW, {add});
-      };
-      values(out, x.v, scores, s.started);
-      values(mixed, x.v, zab, s.started);
-      values(mixed, ab.v, scores, true);
-      values(mixed, b.v, za, true);
-      values(mixed, a.v, zb, true);
-      s.started = true;
+      if (!started) std::fill_n(to, keys * kW, T(0));
+    };
+    logits(scores, {{x.k, x.q}});
+    logits(za, {{x.k, a.q}, {a.k, x.q}});
+    logits(zb, {{x.k, b.q}, {b.k, x.q}});
+    logits(zab, {{x.k, ab.q}, {a.k, b.q}, {b.k, a.q}, {ab.k, x.q}});
+    if (features.any()) features.apply(scores, kW, at, feature_scratch, tanh_tile);
+    a_features.tangent(features, za, kW, at, feature_scratch, tanh_tile, ya);
+    b_features.tangent(features, zb, kW, at, feature_scratch, tanh_tile, yb);
+    ab_features.tangent(features, zab, kW, at, feature_scratch, tanh_tile, nullptr);
+    join_tangents(za, zb, zab, ya, yb, features.capped() ? tanh_tile : nullptr, features.cap(), lse_a + block * kW,
+                  lse_b + block * kW, at);
+    if (s.range.cuts(at.key, at.key + keys)) mask_scores(scores, kW, at.key, keys, s.range);
+    jvp_step(scores, zab, at, s, rescale, shift);
+    weigh(za, scores, at);
+    weigh(zb, scores, at);
+    if (dropout.on()) {
+      dropout.tile(at.row, at.lanes, at.key, keys, keep, kW);
+      for (T* tile : {scores, zab, za, zb}) drop(tile, kW, keys, at.lanes, keep, T(1));
     }
-  }
+    T* out = sum_out + block * o_size;
+    T* mixed = sum_mixed + block * o_size;
+    if (s.started) recentre(out, mixed, Dv, at.lanes, rescale, shift);
+    const auto values = [&](T* to, const T* v, const T* weights, bool add) {
+      if (v != nullptr) matmul<AOrder::columns>(Dv, at.lanes, keys, v + first * v_stride, v_stride, weights, kW, to, kW, {add});
+    };
+    values(out, x.v, scores, s.started);
+    values(mixed, x.v, zab, s.started);
+    values(mixed, ab.v, scores, true);
+    values(mixed, b.v, za, true);
+    values(mixed, a.v, zb, true);
+    s.started = true;
+  };
+  for_key_tiles(task, sequence, all, features, state, load, step);
 
   const T factor = static_cast<T>(Dropout::factor(problem.dropout));
   for (int64_t block = 0; block < blocks; ++block) {
@@ -239,18 +225,13 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
 template <typename T>
 void run_mixed_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& a,
                   const AttentionOperands& b, const AttentionOperands& ab, const AttentionResults& mixed) {
-  int64_t rows = 0;
-  for (int64_t s = 0; s < problem.sequences; ++s) rows = std::max(rows, problem.q_offsets[s] + problem.rows(s));
+  const int64_t rows = batch_rows(problem);
   Scratch scratch;
   T *lse_a = scratch.take<T>(rows * problem.heads), *lse_b = scratch.take<T>(rows * problem.heads);
   attention_jvp_as(problem, x, a, {}, {{}, lse_a}, dtype_of<T>);
   attention_jvp_as(problem, x, b, {}, {{}, lse_b}, dtype_of<T>);
   const MixedCall<T> call{problem, x, a, b, ab, mixed, lse_a, lse_b};
-  const auto tasks = row_tasks(problem, kJvpBlocks * kBlock<T>);
-  const auto count = static_cast<int64_t>(tasks.size());
-  parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) mixed_task(call, tasks[i]);
-  });
+  for_jvp_tasks<T>(problem, [&](const RowTask& task) { mixed_task(call, task); });
 }
 
 void run_mixed(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& a,

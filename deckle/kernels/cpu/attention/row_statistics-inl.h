@@ -45,8 +45,7 @@ class RowStatistics {
   RowStatistics(Scratch& memory, const AttentionProblem& problem, const AttentionResults& result, DType out_dtype,
                 const AttentionResults& cotangent)
       : heads_(problem.heads) {
-    int64_t rows = 0;
-    for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
+    const int64_t rows = batch_rows(problem);
     values_ = memory.take<T>(rows * heads_);
     delta_ = memory.take<T>(rows * heads_);
     const int64_t Dv = problem.value_dim, whole = round_up_lanes<T>(Dv);
@@ -108,8 +107,7 @@ class TangentStatistics {
                     const AttentionResults& result, const AttentionResults& result_tangent, const AttentionResults& cotangent,
                     const AttentionResults& cotangent_tangent)
       : heads_(problem.heads), lse_(static_cast<const T*>(result_tangent.lse)) {
-    int64_t rows = 0;
-    for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
+    const int64_t rows = batch_rows(problem);
     delta_ = memory.take<T>(rows * heads_);
     const int64_t Dv = problem.value_dim, whole = round_up_lanes<T>(Dv);
     parallel_for(rows, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -162,11 +160,9 @@ class QueryGradient {
       : problem_(problem), target_(target), chunks_(tasks.chunks) {
     if (target.data == nullptr) return;
     const int64_t most = tasks.most_chunks;
-    int64_t rows = 0, longest = 0;
-    for (int64_t b = 0; b < problem.sequences; ++b) {
-      rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
-      longest = std::max(longest, problem.keys(b));
-    }
+    const int64_t rows = batch_rows(problem);
+    int64_t longest = 0;
+    for (int64_t b = 0; b < problem.sequences; ++b) longest = std::max(longest, problem.keys(b));
     rounds_ = item_size(problem.dtype) != static_cast<int64_t>(sizeof(T));
     if (most == 1 && (!rounds_ || longest <= kKeyBlock)) return;
     chunk_size_ = rows * problem.heads * problem.head_dim;

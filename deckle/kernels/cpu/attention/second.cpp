@@ -259,9 +259,7 @@ template <typename T>
 void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent,
                    const AttentionResults& result, const AttentionResults& cotangent, const AttentionResults& cotangent_tangent,
                    const AttentionOperands& gradient_tangent, const AttentionResults& result_tangent) {
-  int64_t rows = 0;
-  for (int64_t b = 0; b < problem.sequences; ++b) rows = std::max(rows, problem.q_offsets[b] + problem.rows(b));
-  const int64_t heads = problem.heads, Dv = problem.value_dim, size = rows * heads * Dv;
+  const int64_t rows = batch_rows(problem), heads = problem.heads, Dv = problem.value_dim, size = rows * heads * Dv;
   Scratch scratch;
   T* const work = scratch.take<T>(2 * size + rows * heads);
   const AttentionResults primal{{work, heads * Dv, Dv}, nullptr};

@@ -1,5 +1,4 @@
-// The online softmax of scores with a first-order tangent: the step shared by first- and second-order forward
-// mode.
+// The online softmax of scores with a first-order tangent: blocks, tiles and step of first- and second-order forward mode.
 
 #if defined(DECKLE_ATTENTION_TANGENT_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_TANGENT_SOFTMAX_INL_H_
@@ -8,11 +7,14 @@
 #define DECKLE_ATTENTION_TANGENT_SOFTMAX_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
+#include "deckle/base/parallel.h"
 #include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
+#include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
 #include "deckle/kernels/cpu/simd/not_equal.h"
 #include "hwy/highway.h"
@@ -35,6 +37,48 @@ struct JvpBlock {
   LaneRange<T> range;
   bool started;
 };
+
+/// Without a key but `sink` (-inf: none); the reference is the caller's. `keys` grows by those that rows [first, first + count)
+/// see.
+template <typename T>
+void start_block(const AttentionProblem& problem, const Sequence& sequence, int64_t first, int64_t count, T sink,
+                 JvpBlock<T>& state, KeyRange& keys) {
+  state.range = LaneRange<T>(problem, sequence, first, count);
+  std::fill_n(state.maximum, kBlock<T>, sink);
+  std::fill_n(state.sum, kBlock<T>, sink == -std::numeric_limits<T>::infinity() ? T(0) : T(1));
+  state.started = false;
+  if (state.range.outer.empty()) return;
+  keys.begin = std::min(keys.begin, state.range.outer.begin);
+  keys.end = std::max(keys.end, state.range.outer.end);
+}
+
+/// For each tile of `keys` load(first row, count), then step(block, place, first key in the tile) for the blocks that see some.
+template <typename T, class Load, class Step>
+void for_key_tiles(const RowTask& task, const Sequence& sequence, const KeyRange& keys, const Features<T>& features,
+                   const JvpBlock<T>* state, const Load& load, const Step& step) {
+  constexpr int64_t kW = kBlock<T>;
+  for (int64_t first_key = keys.begin; first_key < keys.end; first_key += kTileKeys) {
+    const int64_t tile_end = std::min(first_key + kTileKeys, keys.end);
+    load(sequence.first_key + first_key, tile_end - first_key);
+    for (int64_t block = 0; block * kW < task.count; ++block) {
+      const LaneRange<T>& range = state[block].range;
+      const int64_t begin = std::max(first_key, range.outer.begin), end = std::min(tile_end, range.outer.end);
+      if (begin >= end) continue;
+      const TilePlace at{task.first + block * kW, std::min(kW, task.count - block * kW), range.lanes, begin, end - begin};
+      if (features.touches(at)) step(block, at, begin - first_key);
+    }
+  }
+}
+
+/// run(task) for all row tasks of a tangent pass over elements T.
+template <typename T, class Run>
+void for_jvp_tasks(const AttentionProblem& problem, const Run& run) {
+  const auto tasks = row_tasks(problem, kJvpBlocks * kBlock<T>);
+  const auto count = static_cast<int64_t>(tasks.size());
+  parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) run(tasks[static_cast<size_t>(i)]);
+  });
+}
 
 /// The online softmax of a block: scores become e = exp(z - maximum), tangents become e (tz - r) for the new r. Earlier
 /// accumulators must be updated: T -= `shift` A, then both are multiplied by `rescale`.
