@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "opgen/analyze/calls.h"
 #include "opgen/emit/common/layout.h"
 #include "opgen/emit/nested/choices.h"
@@ -31,15 +29,7 @@ class NestedSampleWriter {
   std::string write_autocast(size_t number) const {
     const std::string body = statements();
     if (body.empty()) return "";
-    std::vector<std::string> flags;
-    for (const SampleTensor& tensor : sample_.tensors) {
-      const std::vector<std::string>& of = op_.autocast.of;
-      const std::string& input = op_.schema.arguments[tensor.argument].name;
-      flags.emplace_back(std::find(of.begin(), of.end(), input) != of.end() ? "true" : "false");
-    }
-    const char* precision = op_.autocast.to == AutocastRule::To::half ? "half" : "float32";
-    return test(number, "ConvertsItsOperandsInAScope",
-                body + fmt::format("suite::check_autocast(op, autograd::Precision::{}, {{{}}});\n", precision, join(flags)));
+    return test(number, "ConvertsItsOperandsInAScope", body + autocast_check(op_, sample_));
   }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "opgen/emit/cpp/options.h"
 #include "opgen/emit/cpp/records.h"
 #include "opgen/emit/cpp/types.h"
@@ -124,6 +126,20 @@ std::vector<std::string> public_texts(const Op& op, const Sample& sample, std::v
 
 std::string nested_argument_text(const Op&, const Sample& sample, size_t index) {
   return tensors_text(sample.arguments[index], "n", "suite::NestedTensors");
+}
+
+std::string tensors_among(const Op& op, const Sample& sample, const std::vector<std::string>& arguments) {
+  std::vector<std::string> flags;
+  for (const SampleTensor& tensor : sample.tensors) {
+    const std::string& name = op.schema.arguments[tensor.argument].name;
+    flags.emplace_back(std::find(arguments.begin(), arguments.end(), name) != arguments.end() ? "true" : "false");
+  }
+  return join(flags);
+}
+
+std::string autocast_check(const Op& op, const Sample& sample) {
+  return fmt::format("suite::check_autocast(op, autograd::Precision::{}, {{{}}});\n",
+                     op.autocast.to == AutocastRule::To::half ? "half" : "float32", tensors_among(op, sample, op.autocast.of));
 }
 
 std::vector<std::string> dims_of(const Op& op, const Sample& sample, size_t index) {

@@ -18,6 +18,10 @@ std::vector<std::string> argument_texts(const Op& op, const Sample& sample);
 std::vector<std::string> public_texts(const Op& op, const Sample& sample, std::vector<std::string> texts);
 /// The same where the argument is nested: n[0].
 std::string nested_argument_text(const Op& op, const Sample& sample, size_t index);
+/// Of each tensor whether it is of one of these arguments: true, false.
+std::string tensors_among(const Op& op, const Sample& sample, const std::vector<std::string>& arguments);
+/// The check that in the scope of an Autocast the case `op` is itself on converted operands.
+std::string autocast_check(const Op& op, const Sample& sample);
 /// The numbers of an argument that names dims, one by one; empty if it gives none.
 std::vector<std::string> dims_of(const Op& op, const Sample& sample, size_t index);
 

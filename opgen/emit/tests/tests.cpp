@@ -60,29 +60,15 @@ class SampleWriter {
 
   /// The op reads sizes and dtypes alone of the inputs of which its entry says so.
   std::string write_metadata() const {
-    std::vector<std::string> flags;
-    for (const SampleTensor& tensor : sample_.tensors) {
-      const std::string& input = op_.schema.arguments[tensor.argument].name;
-      const bool unread = std::find(op_.metadata.begin(), op_.metadata.end(), input) != op_.metadata.end();
-      flags.emplace_back(unread ? "true" : "false");
-    }
-    return fmt::format("TEST({}, Sample{}ReadsNoValuesOfWhatItsEntrySays) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_,
-                       indent(statements() + "suite::check_metadata(op, {" + join(flags) + "});\n", 2));
+    return fmt::format(
+        "TEST({}, Sample{}ReadsNoValuesOfWhatItsEntrySays) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_,
+        indent(statements() + "suite::check_metadata(op, {" + tensors_among(op_, sample_, op_.metadata) + "});\n", 2));
   }
 
   /// In the scope of an Autocast the op is itself on converted operands.
   std::string write_autocast() const {
-    std::vector<std::string> flags;
-    for (const SampleTensor& tensor : sample_.tensors) {
-      const std::vector<std::string>& of = op_.autocast.of;
-      const std::string& input = op_.schema.arguments[tensor.argument].name;
-      flags.emplace_back(std::find(of.begin(), of.end(), input) != of.end() ? "true" : "false");
-    }
-    const char* precision = op_.autocast.to == AutocastRule::To::half ? "half" : "float32";
-    const std::string check =
-        fmt::format("suite::check_autocast(op, autograd::Precision::{}, {{{}}});\n", precision, join(flags));
     return fmt::format("TEST({}, Sample{}ConvertsItsOperandsInAScope) {{\n{}}}\n\n", pascal_case(op_.unique_name()), number_,
-                       indent(statements() + check, 2));
+                       indent(statements() + autocast_check(op_, sample_), 2));
   }
 
   /// Whether the argument is a tensor, or a number that the sample gives as 0.
