@@ -7,6 +7,9 @@
 //   of v     k        q, dO    scoresᵀ      –            likewise
 #pragma once
 
+#include <algorithm>
+
+#include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/pair_work.cuh"
 
 namespace deckle::kernels::cuda::attention {
@@ -210,6 +213,21 @@ __device__ __forceinline__ void walk_gradient(const GradientArguments& args, Con
   }
 }
 
+/// The statistics of the row of queries that accumulator i of a thread is of: of its own two rows, or of a walked tile.
+template <class Shape>
+__device__ __forceinline__ auto accumulator_statistics(const GradientArguments& args, const GradientStorage<Shape>& shared,
+                                                       const Ring<Shape::stages>& ring, int head, int row) {
+  if constexpr (Shape::of_queries) {
+    const RowStatistics* statistics = args.statistics + head * args.statistics_rows + shared.item.statistics;
+    const RowStatistics own[] = {statistics[min(row, shared.item.owned - 1)], statistics[min(row + 8, shared.item.owned - 1)]};
+    return [own](int i) { return own[(i >> 1) & 1]; };
+  } else {
+    return [&shared, &ring](int i) {
+      return shared.statistics[ring.slot][8 * (i / 4) + tile::accumulator_column(threadIdx.x % 128) + i % 2];
+    };
+  }
+}
+
 /// The interval of each of a thread's two rows, and the tiles between which none of the warpgroup's rows has an edge.
 struct OwnedRows {
   Interval of[2];
@@ -227,6 +245,23 @@ __device__ __forceinline__ OwnedRows owned_rows(const DeviceProblem& problem, co
           row,
           arch::uniform((last.begin + Shape::walked - 1) / Shape::walked),
           arch::uniform(max(first.end, 0) / Shape::walked)};
+}
+
+/// Launches the kernel of one gradient, of at least one row, whose `args` want only its work.
+template <class Shape, class Arguments>
+void launch_gradient(const char* name, void (*kernel)(Arguments), const CudaAttentionProblem& problem, void* work, Arguments args,
+                     cudaStream_t stream) {
+  constexpr Side side = Shape::of_queries ? Side::queries : Side::keys;
+  constexpr int kSharedBytes = sizeof(GradientStorage<Shape>);
+  static_assert(kSharedBytes <= kMaxSharedBytes);
+  const AttentionSizes& sizes = problem.sizes;
+  const int64_t heads = Shape::of_queries ? sizes.heads : sizes.kv_heads, items = max_tiles(sizes, side, Shape::rows) * heads;
+  const int together = heads_together(sizes, equal_costs(problem), int64_t{8} * Shape::D);
+  args.walk.head_group = static_cast<int>(std::min<int64_t>(together, std::max<int64_t>(sizes.batch * heads, 1)));
+  args.walk.work = own_work(problem, side, Shape::rows, work, stream);
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), kSharedBytes);
+  const auto blocks = static_cast<unsigned>(std::min<int64_t>(multiprocessors(), items));
+  launch_kernel(name, kernel, blocks, Shape::threads, kSharedBytes, stream, args);
 }
 
 }  // namespace deckle::kernels::cuda::attention

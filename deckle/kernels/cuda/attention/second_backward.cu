@@ -8,10 +8,7 @@
 // 8, 8 and 5 products; lse' and delta' come from forward mode (tangent_forward, 6 more) and a kernel of row statistics.
 #include "deckle/kernels/cuda/attention/second_backward.h"
 
-#include <algorithm>
-
 #include "deckle/kernels/cuda/attention/checks.h"
-#include "deckle/kernels/cuda/attention/launch.h"
 #include "deckle/kernels/cuda/attention/pair_gradients.cuh"
 
 namespace deckle::kernels::cuda {
@@ -67,19 +64,7 @@ __device__ __forceinline__ void consume_second(const SecondArguments& args, Grad
     for (float& x : out) x = 0.0f;
     for (int g = 0; g < walked_heads<Shape>(problem); ++g) {
       const int head = Shape::of_queries ? item.head : item.head * group + g;
-      RowStatistics mine[2];
-      if constexpr (Shape::of_queries) {
-        const RowStatistics* statistics = args.walk.statistics + head * args.walk.statistics_rows + item.statistics;
-        mine[0] = statistics[min(rows.row, item.owned - 1)];
-        mine[1] = statistics[min(rows.row + 8, item.owned - 1)];
-      }
-      const auto statistics_of = [&](int i) {  // of accumulator i
-        if constexpr (Shape::of_queries) {
-          return mine[(i >> 1) & 1];
-        } else {
-          return shared.statistics[ring.slot][8 * (i / 4) + tile::accumulator_column(thread) + i % 2];
-        }
-      };
+      const auto statistics_of = accumulator_statistics(args.walk, shared, ring, head, rows.row);
 #pragma unroll 1
       for (int j = arch::uniform(item.tile_begin); j < arch::uniform(item.tile_end); ++j) {
         float x[N / 2], x_tangent[N / 2], y[kY], y_tangent[kY];
@@ -193,10 +178,7 @@ class SecondPass {
   template <class Shape>
   void gradient(const AttentionTensor& to, int columns, int64_t work) {
     const CudaAttentionProblem& problem = given_.problem;
-    const Side side = Shape::of_queries ? Side::queries : Side::keys;
-    const int64_t heads = Shape::of_queries ? sizes_.heads : sizes_.kv_heads;
-    const int64_t items = max_tiles(sizes_, side, Shape::rows) * heads;
-    if (to.data == nullptr || items == 0 || (Shape::of_queries ? sizes_.query_rows : sizes_.key_rows) == 0) return;
+    if (to.data == nullptr || (Shape::of_queries ? sizes_.query_rows : sizes_.key_rows) == 0) return;
     SecondArguments args = common_;
     GradientArguments& walk = args.walk;
     const int of_queries = Shape::of_queries ? Shape::rows : Shape::walked,
@@ -213,14 +195,7 @@ class SecondPass {
     set(true, 0, problem.k, given_.k, sizes_.head_dim);
     set(true, 1, problem.v, given_.v, sizes_.value_dim);
     args.gradient = operand_map(problem, to, !Shape::of_queries, columns, 16);
-    walk.head_group = static_cast<int>(std::min<int64_t>(heads_together(sizes_, equal_costs(problem), int64_t{8} * Shape::D),
-                                                         std::max<int64_t>(int64_t{sizes_.batch} * heads, 1)));
-    constexpr int kSharedBytes = sizeof(GradientStorage<Shape>);
-    static_assert(kSharedBytes <= kMaxSharedBytes);
-    allow_shared_memory(reinterpret_cast<const void*>(second_gradients<Shape>), kSharedBytes);
-    walk.work = own_work(problem, side, Shape::rows, memory_ + work, stream_);
-    const auto blocks = static_cast<unsigned>(std::min<int64_t>(multiprocessors(), items));
-    launch_kernel(kName, second_gradients<Shape>, blocks, Shape::threads, kSharedBytes, stream_, args);
+    launch_gradient<Shape>(kName, second_gradients<Shape>, problem, memory_ + work, args, stream_);
   }
 
   const AttentionSecond& given_;

@@ -126,10 +126,7 @@ class SplitPass {
 
   template <class Shape>
   void gradient(const AttentionTensor& to, int columns, int64_t work) {
-    const Side side = Shape::of_queries ? Side::queries : Side::keys;
-    const int64_t heads = Shape::of_queries ? sizes_.heads : sizes_.kv_heads;
-    const int64_t items = max_tiles(sizes_, side, Shape::rows) * heads;
-    if (to.data == nullptr || items == 0 || (Shape::of_queries ? sizes_.query_rows : sizes_.key_rows) == 0) return;
+    if (to.data == nullptr || (Shape::of_queries ? sizes_.query_rows : sizes_.key_rows) == 0) return;
     CudaAttentionProblem problem = given_.problem;
     problem.sizes.head_dim = problem.sizes.value_dim = Shape::D;
     const auto map = [&](int64_t at, int part, bool key_side, int box_rows) {
@@ -151,15 +148,7 @@ class SplitPass {
     for (int i = 0; i < 2; ++i) walk.has_owned[i] = walk.has_walked[i] = true;
     args.gradient = to;
     args.columns = columns;
-    walk.head_group =
-        static_cast<int>(std::min<int64_t>(heads_together(problem.sizes, equal_costs(problem), int64_t{8} * Shape::D),
-                                           std::max<int64_t>(int64_t{sizes_.batch} * heads, 1)));
-    constexpr int kSharedBytes = sizeof(GradientStorage<Shape>);
-    static_assert(kSharedBytes <= kMaxSharedBytes);
-    allow_shared_memory(reinterpret_cast<const void*>(split_gradients<Shape>), kSharedBytes);
-    walk.work = own_work(problem, side, Shape::rows, memory_ + work, stream_);
-    const auto blocks = static_cast<unsigned>(std::min<int64_t>(multiprocessors(), items));
-    launch_kernel(kName, split_gradients<Shape>, blocks, Shape::threads, kSharedBytes, stream_, args);
+    launch_gradient<Shape>(kName, split_gradients<Shape>, problem, memory_ + work, args, stream_);
   }
 
   const AttentionBackward& given_;

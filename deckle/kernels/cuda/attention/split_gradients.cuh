@@ -79,20 +79,7 @@ __device__ __forceinline__ void consume_gradient(const SplitGradientArguments& a
       const float of_out = power_of_two(Shape::of_queries           ? -k_exponent
                                         : Shape::role == Role::of_k ? -q_exponent
                                                                     : -grad_exponent);
-      RowStatistics mine[2];
-      if constexpr (Shape::of_queries) {
-        const RowStatistics* statistics = args.walk.statistics + head * args.walk.statistics_rows + item.statistics;
-        mine[0] = statistics[min(rows.row, item.owned - 1)];
-        mine[1] = statistics[min(rows.row + 8, item.owned - 1)];
-      }
-      // Of accumulator i.
-      const auto statistics_of = [&](int i) {
-        if constexpr (Shape::of_queries) {
-          return mine[(i >> 1) & 1];
-        } else {
-          return shared.statistics[ring.slot][8 * (i / 4) + tile::accumulator_column(thread) + i % 2];
-        }
-      };
+      const auto statistics_of = accumulator_statistics(args.walk, shared, ring, head, rows.row);
 #pragma unroll 1
       for (int j = arch::uniform(item.tile_begin); j < arch::uniform(item.tile_end); ++j) {
         float x[N / 2], y[Shape::twice ? N / 2 : 1], inverse[2];
