@@ -13,9 +13,9 @@
 #include "deckle/autograd/autocast.h"
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/capture.h"
+#include "deckle/core/kept.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/core/tensor_impl.h"
-#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/attention.h"
 #include "deckle/ops/generated/shape.h"
@@ -42,7 +42,7 @@ Ragged equal_lengths(int64_t components, int64_t length, int64_t beside) {
   static const Ragged& kept_with = *new Ragged(Ragged::from_lengths({}));  // leaked: calls may come as late as any
   const auto make = [&] { return Ragged::from_lengths(std::vector<int64_t>(static_cast<size_t>(components), length)); };
   if (components > kMostComponents) return make();
-  return nested::kept_shape(kept_with, "equal lengths", {components, length, beside}, make);
+  return kept_shape(*kept_with, "equal lengths", {components, length, beside}, make);
 }
 
 /// Packed operands and where their sequences lie.

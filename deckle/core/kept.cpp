@@ -56,11 +56,11 @@ std::atomic<bool> in_use{false};  // shapes of programs that keep nothing ask fo
 
 }  // namespace
 
-std::shared_ptr<const void> kept(const Ragged& ragged, std::string_view what, IntSpan numbers, std::span<const Ragged> others,
+std::shared_ptr<const void> kept(const RaggedShape& shape, std::string_view what, IntSpan numbers, std::span<const Ragged> others,
                                  Device device, const std::function<std::shared_ptr<const void>()>& make) {
   in_use = true;
   Shelves& all = shelves();
-  const RowMap* const map = &ragged->row_map();
+  const RowMap* const map = &shape.row_map();
   {
     const std::lock_guard lock(all.mutex);
     const Shelf& shelf = all.of[map];
@@ -82,11 +82,11 @@ std::shared_ptr<const void> kept(const Ragged& ragged, std::string_view what, In
   return value;
 }
 
-void note_made_shape(const Ragged& ragged, const Ragged& made) {
+void note_made_shape(const RaggedShape& shape, const RaggedShape& made) {
   Shelves& all = shelves();
   const std::lock_guard lock(all.mutex);
-  const int generation = all.of[&ragged->row_map()].generation;
-  all.of[&made->row_map()].generation = generation + 1;
+  const int generation = all.of[&shape.row_map()].generation;
+  all.of[&made.row_map()].generation = generation + 1;
 }
 
 void drop_kept(const RowMap* map) noexcept {

@@ -15,21 +15,33 @@
 namespace deckle {
 
 /// What `make` gives when this is first asked for; of each shape the last 32. Thread-safe.
-std::shared_ptr<const void> kept(const Ragged& ragged, std::string_view what, IntSpan numbers, std::span<const Ragged> others,
+std::shared_ptr<const void> kept(const RaggedShape& shape, std::string_view what, IntSpan numbers, std::span<const Ragged> others,
                                  Device device, const std::function<std::shared_ptr<const void>()>& make);
 
-/// `made` is part of what `ragged` keeps. Chains of such shapes end: the 64th keeps nothing.
-void note_made_shape(const Ragged& ragged, const Ragged& made);
+/// `made` is part of what `shape` keeps. Chains of such shapes end: the 64th keeps nothing.
+void note_made_shape(const RaggedShape& shape, const RaggedShape& made);
 
 void drop_kept(const RowMap* map) noexcept;
 
-/// The same where factories make tensors. `what` stands for one type, and holds no shape that is `ragged` itself.
+/// The same where factories make tensors. `what` stands for one type, and holds no `shape` itself.
 template <typename Make>
-std::invoke_result_t<Make> kept_value(const Ragged& ragged, std::string_view what, IntSpan numbers, const Make& make,
+std::invoke_result_t<Make> kept_value(const RaggedShape& shape, std::string_view what, IntSpan numbers, const Make& make,
                                       std::span<const Ragged> others = {}) {
   using Value = std::invoke_result_t<Make>;
   const auto made = [&]() -> std::shared_ptr<const void> { return std::make_shared<const Value>(make()); };
-  return *std::static_pointer_cast<const Value>(kept(ragged, what, numbers, others, factory_device(), made));
+  return *std::static_pointer_cast<const Value>(kept(shape, what, numbers, others, factory_device(), made));
+}
+
+/// The same of a shape, whose row map, and copy on a device, is then one, too.
+template <typename Make>
+Ragged kept_shape(const RaggedShape& shape, std::string_view what, IntSpan numbers, const Make& make,
+                  std::span<const Ragged> others = {}) {
+  const auto made = [&]() -> std::shared_ptr<const void> {
+    const Ragged result = make();
+    note_made_shape(shape, *result);
+    return result.shared();
+  };
+  return std::static_pointer_cast<const RaggedShape>(kept(shape, what, numbers, others, {}, made));
 }
 
 }  // namespace deckle

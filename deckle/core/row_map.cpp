@@ -68,16 +68,7 @@ std::vector<int64_t> RowMap::affine(std::span<const int64_t> first, std::span<co
 }
 
 std::shared_ptr<const RaggedShape> RowMap::groups(uint64_t dims) const {
-  return derived({"groups", {static_cast<int64_t>(dims)}}, [&] { return make_groups(dims); });
-}
-
-std::shared_ptr<const RaggedShape> RowMap::derived(const Derivation& derivation,
-                                                   const std::function<std::shared_ptr<const RaggedShape>()>& make) const {
-  const std::lock_guard lock(derived_mutex_);
-  for (const Derived& known : derived_) {
-    if (known.derivation == derivation) return known.shape;
-  }
-  return derived_.emplace_back(derivation, make()).shape;
+  return kept_shape(shape_, "groups", {static_cast<int64_t>(dims)}, [&] { return Ragged(make_groups(dims)); }).shared();
 }
 
 std::shared_ptr<const RaggedShape> RowMap::make_groups(uint64_t dims) const {

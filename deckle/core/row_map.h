@@ -1,12 +1,9 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string_view>
 #include <vector>
 
 namespace deckle {
@@ -14,8 +11,8 @@ namespace deckle {
 class RaggedShape;
 
 /// Where the packed rows of a RaggedShape belong, and where they lie in other layouts. Each shape has one, shared by all tensors
-/// of that shape: components, groups and derived shapes are made once, when first asked for, affine indices in every call.
-/// Thread-safe. Host memory; copies for a device belong here too.
+/// of that shape: components are made once, when first asked for, groups are kept (core/kept.h), affine indices are made in every
+/// call. Thread-safe. Host memory; copies for a device belong here too.
 class RowMap {
  public:
   explicit RowMap(const RaggedShape& shape) : shape_(shape) {}
@@ -41,30 +38,12 @@ class RowMap {
   /// one group. Groups are numbered row-major by what stays; where the batch is reduced, by the largest size of each dim.
   std::shared_ptr<const RaggedShape> groups(uint64_t dims) const;
 
-  /// What a shape made out of this one is, and the numbers that it depends on.
-  struct Derivation {
-    std::string_view what;  // outlives the map
-    std::array<int64_t, 4> numbers{};
-    friend bool operator==(const Derivation&, const Derivation&) = default;
-  };
-
-  /// The shape that `make` gives when it is first asked for: one for each derivation. `make` asks for no other of this map.
-  std::shared_ptr<const RaggedShape> derived(const Derivation& derivation,
-                                             const std::function<std::shared_ptr<const RaggedShape>()>& make) const;
-
  private:
-  struct Derived {
-    Derivation derivation;
-    std::shared_ptr<const RaggedShape> shape;
-  };
-
   std::shared_ptr<const RaggedShape> make_groups(uint64_t dims) const;
 
   const RaggedShape& shape_;
   mutable std::once_flag components_made_;
   mutable std::vector<int64_t> components_;
-  mutable std::mutex derived_mutex_;
-  mutable std::vector<Derived> derived_;
 };
 
 }  // namespace deckle

@@ -31,7 +31,7 @@ NestedTensor triangle(const NestedTensor& self, int64_t diagonal, bool lower) {
   const bool ragged_columns = regular == 0;
   const int row_dim = ragged_dims - (ragged_columns ? 2 : 1);
   const int64_t width = ragged_columns ? 1 : self.values().size(1), rows = self.values().size(0);
-  const Tensor outside = kept_value(self.ragged(), lower ? "tril" : "triu", {diagonal, ragged_columns ? 0 : width}, [&] {
+  const Tensor outside = kept_value(*self.ragged(), lower ? "tril" : "triu", {diagonal, ragged_columns ? 0 : width}, [&] {
     const Tensor made = empty(ragged_columns ? Dims{rows} : Dims{rows, width}, DType::bool_);
     bool* next = made.data<bool>();
     for (int64_t row = 0; row < rows; ++row) {
@@ -98,7 +98,7 @@ NestedTensor diagonal(const NestedTensor& self, int64_t offset, int64_t dim1, in
   if (!self.is_ragged(dim1) && !self.is_ragged(dim2))
     return NestedTensor::of_op(diagonal(self.values(), offset, nested::values_dim(dim1, self), nested::values_dim(dim2, self)),
                                self.ragged());
-  const nested::Rows rows = nested::kept_rows(self.ragged(), "diagonal", key_of({offset, dim1, dim2}, self.values()),
+  const nested::Rows rows = nested::kept_rows(*self.ragged(), "diagonal", key_of({offset, dim1, dim2}, self.values()),
                                               [&] { return diagonal_elements(self, offset, dim1, dim2); });
   return {index_select(reshape(self.values(), {self.values().numel()}), 0, rows.index), rows.shape};
 }
@@ -125,11 +125,11 @@ NestedTensor repeat(const NestedTensor& self, IntSpan repeats) {
       positions.reserve(positions.size() + static_cast<size_t>(count));
       for (int64_t i = 0; i < count; ++i) positions.push_back(i % self.ragged()->size(b, dim));
     };
-    result = nested::take(result, nested::kept_rows(result.ragged(), "repeat", {dim, times},
+    result = nested::take(result, nested::kept_rows(*result.ragged(), "repeat", {dim, times},
                                                     [&] { return nested::rows_at(result.ragged(), dim, again); }));
   }
   if (repeats[0] == 1) return result;
-  return nested::take(result, nested::kept_rows(result.ragged(), "repeated batch", {repeats[0]}, [&] {
+  return nested::take(result, nested::kept_rows(*result.ragged(), "repeated batch", {repeats[0]}, [&] {
                         std::vector<int64_t> components;
                         const int64_t count = numel_of({repeats[0], self.components()});
                         components.reserve(static_cast<size_t>(count));
@@ -144,7 +144,7 @@ NestedTensor repeat_interleave(const NestedTensor& self, int64_t repeats, int64_
     return NestedTensor::of_op(repeat_interleave(self.values(), repeats, nested::values_dim(at, self)), self.ragged());
   if (at == 0 && self.ragged_dims() == 0) return {repeat_interleave(self.values(), repeats, 0), Ragged()};
   if (at == 0) {
-    return nested::take(self, nested::kept_rows(self.ragged(), "interleaved batch", {repeats}, [&] {
+    return nested::take(self, nested::kept_rows(*self.ragged(), "interleaved batch", {repeats}, [&] {
                           std::vector<int64_t> components;
                           for (int64_t b = 0; b < self.components(); ++b)
                             components.insert(components.end(), static_cast<size_t>(repeats), b);
@@ -156,7 +156,7 @@ NestedTensor repeat_interleave(const NestedTensor& self, int64_t repeats, int64_
     for (int64_t i = 0; i < self.ragged()->size(b, along); ++i)
       positions.insert(positions.end(), static_cast<size_t>(repeats), i);
   };
-  return nested::take(self, nested::kept_rows(self.ragged(), "interleave", {along, repeats},
+  return nested::take(self, nested::kept_rows(*self.ragged(), "interleave", {along, repeats},
                                               [&] { return nested::rows_at(self.ragged(), along, each); }));
 }
 
@@ -173,7 +173,7 @@ NestedTensor pad(const NestedTensor& self, IntSpan padding, PadMode mode, const 
         nested::ShapeOf{self}, last);
     if (before == 0 && after == 0) continue;
     const int along = static_cast<int>(dim) - 1;
-    const nested::Rows rows = nested::kept_rows(result.ragged(), "pad", {along, before, after, static_cast<int64_t>(mode)}, [&] {
+    const nested::Rows rows = nested::kept_rows(*result.ragged(), "pad", {along, before, after, static_cast<int64_t>(mode)}, [&] {
       return nested::rows_at(result.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
         positions = padded_places(self.ragged()->size(b, along), before, after, mode);
       });

@@ -7,9 +7,9 @@
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/core/factory_device.h"
+#include "deckle/core/kept.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/capacity.h"
-#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/index.h"
@@ -84,7 +84,7 @@ RepeatedRows repeat_by(const Tensor& values, const NestedTensor& other, const Ra
   const auto first_repeated = std::find(moves.begin(), moves.end(), false);
   if (std::find(first_repeated, moves.end(), true) == moves.end()) {  // broadcast along inner dims alone: each row becomes a run
     const auto outer = static_cast<int>(first_repeated - moves.begin());
-    return launch::repeat_by(values, kept_value(ragged, "runs", {outer}, [&] {
+    return launch::repeat_by(values, kept_value(*ragged, "runs", {outer}, [&] {
                                std::vector<int64_t> runs;
                                for (int64_t b = 0; b < lead.components(); ++b) {
                                  int64_t rows = 1, run = 1;
@@ -97,7 +97,7 @@ RepeatedRows repeat_by(const Tensor& values, const NestedTensor& other, const Ra
   }
   return index_select(values, 0,
                       kept_value(
-                          ragged, "beside", Dims(moves.begin(), moves.end()), [&] { return places_in(other, lead, moves); },
+                          *ragged, "beside", Dims(moves.begin(), moves.end()), [&] { return places_in(other, lead, moves); },
                           std::span(&other.ragged(), 1)));
 }
 
@@ -138,7 +138,7 @@ Lead leading(std::initializer_list<const NestedTensor*> operands) {
   }
   const OnDevice there(most->values().device());
   const Ragged together = kept_shape(
-      most->ragged(), "together", {},
+      *most->ragged(), "together", {},
       [&] {
         std::vector<int64_t> sizes;
         for (int64_t b = 0; b < most->components(); ++b) {

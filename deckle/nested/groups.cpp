@@ -4,8 +4,8 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
+#include "deckle/core/kept.h"
 #include "deckle/core/tensor_impl.h"
-#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/copy.h"
@@ -56,12 +56,12 @@ void Groups::fold_regular_dims() {
   }
   if (sizes.size() == order.size()) return;
   if (!ragged_->order().empty()) {
-    const Tensor order_of_rows = kept_value(ragged_, "order", {}, [&] { return index_tensor(ragged_->order()); });
+    const Tensor order_of_rows = kept_value(*ragged_, "order", {}, [&] { return index_tensor(ragged_->order()); });
     values_ = index_select(values_, 0, order_of_rows);
   }
   sizes[0] = values_.size(0) * folded;
   values_ = reshape(std::is_sorted(order.begin(), order.end()) ? values_ : permute(values_, order), sizes);
-  ragged_ = kept_value(ragged_, "folded", {folded}, [&] {
+  ragged_ = kept_shape(*ragged_, "folded", {folded}, [&] {
     std::vector<int64_t> lengths;
     for (int64_t group = 0; group < ragged_->components(); ++group) {
       lengths.push_back((ragged_->offset(group + 1) - ragged_->offset(group)) * folded);
@@ -99,7 +99,7 @@ NestedTensor Groups::reduce(const Tensor& rows, bool keepdim) const {
   if (!ragged_left) return {values, Ragged()};
   Dims key(left.begin(), left.end());
   for (const int dim : left) key.push_back(over_[static_cast<size_t>(dim) + 1] ? 1 : 0);
-  const Ragged reduced = kept_value(x_.ragged(), "reduced", key, [&] {
+  const Ragged reduced = kept_shape(*x_.ragged(), "reduced", key, [&] {
     std::vector<int64_t> lengths;
     for (int64_t b = 0; b < shape.components(); ++b) {
       for (const int dim : left) lengths.push_back(over_[static_cast<size_t>(dim) + 1] ? 1 : shape.size(b, dim));
@@ -118,7 +118,7 @@ Tensor Groups::positions(const Tensor& rows) const {
   };
   if (!rows.device().is_cpu()) {  // which the host need not wait for: it tells the positions of all rows
     const OnDevice there(rows.device());
-    const Tensor of_all = kept_value(x_.ragged(), "positions", {over}, [&] {
+    const Tensor of_all = kept_value(*x_.ragged(), "positions", {over}, [&] {
       std::vector<int64_t> of_rows(components.size());
       for (size_t row = 0; row < of_rows.size(); ++row) of_rows[row] = position(static_cast<int64_t>(row));
       return index_tensor(of_rows);

@@ -64,7 +64,7 @@ NestedTensor cat_components(const std::vector<NestedTensor>& tensors) {
   if (!tensors[0].ragged().defined()) return {values, Ragged()};
   const OnDeviceOf there(tensors);
   const Ragged together = kept_shape(
-      tensors[0].ragged(), "batches", {},
+      *tensors[0].ragged(), "batches", {},
       [&] {
         std::vector<int64_t> sizes;
         for (const NestedTensor& tensor : tensors)
@@ -123,7 +123,7 @@ NestedTensor cat_positions(const std::vector<NestedTensor>& tensors, int ragged_
   for (Tensor& one : values) one = to(one, dtype);
   const OnDeviceOf there(tensors);
   const Rows rows = kept_rows(
-      tensors[0].ragged(), "joined", {ragged_dim}, [&] { return joined_rows(tensors, ragged_dim); }, others_of(tensors));
+      *tensors[0].ragged(), "joined", {ragged_dim}, [&] { return joined_rows(tensors, ragged_dim); }, others_of(tensors));
   return {concatenate_rows(values, rows.index, row_counts(values)), rows.shape};
 }
 

@@ -23,7 +23,7 @@ NestedTensor flip(const NestedTensor& self, IntSpan dims) {
     if (nested::is_regular(at, self)) {
       result = NestedTensor::of_op(flip(result.values(), {nested::values_dim(at, self)}), result.ragged());
     } else if (at == 0) {
-      result = nested::take(result, nested::kept_rows(result.ragged(), "flipped batch", {}, [&] {
+      result = nested::take(result, nested::kept_rows(*result.ragged(), "flipped batch", {}, [&] {
                               std::vector<int64_t> components(static_cast<size_t>(self.components()));
                               std::iota(components.rbegin(), components.rend(), 0);
                               return nested::rows_of_components(result.ragged(), components);
@@ -35,7 +35,7 @@ NestedTensor flip(const NestedTensor& self, IntSpan dims) {
         for (int64_t i = shape.size(b, along); i-- > 0;) positions.push_back(i);
       };
       const Tensor index =
-          kept_value(result.ragged(), "flip", {along}, [&] { return nested::rows_at(result.ragged(), along, backwards).index; });
+          kept_value(*result.ragged(), "flip", {along}, [&] { return nested::rows_at(result.ragged(), along, backwards).index; });
       result = {index_select_or(result.values(), index), result.ragged()};
     }
   }
@@ -54,7 +54,7 @@ std::tuple<NestedTensor, NestedTensor> topk_of_positions(const NestedTensor& sel
   const Tensor rows = segment_argsort(positions.values().detach(), positions.ragged(), largest);
   const RaggedShape& reached = *positions.ragged();  // by how many components; non-increasing
   const int64_t ranks = std::min(k, self.components());
-  const nested::Rows first = nested::kept_rows(positions.ragged(), "topk", {ranks}, [&]() -> nested::Rows {
+  const nested::Rows first = nested::kept_rows(*positions.ragged(), "topk", {ranks}, [&]() -> nested::Rows {
     const auto order = reached.order();  // empty: the rows of a position are contiguous
     std::vector<int64_t> index, lengths;
     for (int64_t i = 0; i < ranks; ++i) {
@@ -86,7 +86,7 @@ std::tuple<NestedTensor, NestedTensor> topk(const NestedTensor& self, int64_t k,
   const nested::Groups groups(self, {at});
   const Tensor rows = segment_argsort(groups.values().detach(), groups.ragged(), largest);
   const int along = static_cast<int>(at) - 1;
-  const nested::Rows first = nested::kept_rows(self.ragged(), "first", {along, k}, [&] {
+  const nested::Rows first = nested::kept_rows(*self.ragged(), "first", {along, k}, [&] {
     return nested::rows_at(self.ragged(), along, [&](int64_t b, std::vector<int64_t>& positions) {
       for (int64_t i = 0; i < std::min(k, self.ragged()->size(b, along)); ++i) positions.push_back(i);
     });

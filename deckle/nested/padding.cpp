@@ -4,9 +4,9 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/factory_device.h"
+#include "deckle/core/kept.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/core/tensor_impl.h"
-#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/copy.h"
@@ -77,7 +77,7 @@ Tensor to_padded(const NestedTensor& x, const PadOptions& options) {
   return call_as("to_padded", {{"x", x}}, [&] {
     const std::vector<int64_t> batch = batch_of(x, options);
     const nested::OnDeviceOf there(x);
-    const Tensor index = kept_value(x.ragged(), "padded", key_of(batch, options.side), [&] {
+    const Tensor index = kept_value(*x.ragged(), "padded", key_of(batch, options.side), [&] {
       std::vector<int64_t> rows(static_cast<size_t>(numel_of(batch)), -1);
       int64_t row = 0;
       for (const int64_t padded : padded_rows(*x.ragged(), std::span(batch).subspan(1), options.side))
@@ -92,7 +92,7 @@ Tensor padding_mask(const NestedTensor& x, const PadOptions& options) {
   return call_as("padding_mask", {{"x", x}}, [&] {
     const std::vector<int64_t> batch = batch_of(x, options);
     const nested::OnDeviceOf there(x);
-    const Tensor made = kept_value(x.ragged(), "padding mask", key_of(batch, options.side), [&] {
+    const Tensor made = kept_value(*x.ragged(), "padding mask", key_of(batch, options.side), [&] {
       const Tensor mask = zeros_raw(batch, DType::bool_, {});
       for (const int64_t padded : padded_rows(*x.ragged(), std::span(batch).subspan(1), options.side))
         mask.data<bool>()[padded] = true;
@@ -118,7 +118,7 @@ NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side
     }
     const OnDevice there(padded.device());
     const IntSpan sizes = padded.sizes().subspan(1, static_cast<size_t>(ragged_dims));
-    const Tensor index = kept_value(shape, "of padded", key_of(sizes, side),
+    const Tensor index = kept_value(*shape, "of padded", key_of(sizes, side),
                                     [&] { return nested::index_tensor(padded_rows(*shape, sizes, side)); });
     return {index_select_or(flatten(padded, 0, ragged_dims), index), shape};
   });

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/core/kept.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/nested/broadcast.h"
 #include "deckle/nested/generated/matmul.h"
 #include "deckle/nested/generated/pointwise.h"
 #include "deckle/nested/generated/shape.h"
-#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/launch.h"
 
@@ -58,7 +58,7 @@ Matrices matrices_of(const NestedTensor& x, bool transposed) {
   if (x.ragged_dims() == 0) return transposed_if({values, Ragged()}, transposed);
   const int64_t width = values.size(1);
   const OnDevice there(values.device());
-  const Ragged shape = nested::kept_shape(x.ragged(), "matrices of rows", {width}, [&] {
+  const Ragged shape = kept_shape(*x.ragged(), "matrices of rows", {width}, [&] {
     return matrix_shapes(
         x.components(), [&](int64_t b) { return x.ragged()->size(b); }, [&](int64_t) { return width; });
   });
@@ -77,7 +77,7 @@ Matrices matrices_of(const Tensor& x, int64_t components, bool transposed) {
 void give_shape(Matrices& dense, const Ragged& beside) {
   if (dense.shape.defined()) return;
   const int64_t components = dense.values.size(0), rows = dense.values.size(1), cols = dense.values.size(2);
-  dense.shape = nested::kept_shape(beside, "equal matrices", {components, rows, cols}, [&] {
+  dense.shape = kept_shape(*beside, "equal matrices", {components, rows, cols}, [&] {
     return matrix_shapes(
         components, [&](int64_t) { return rows; }, [&](int64_t) { return cols; });
   });
@@ -100,19 +100,18 @@ NestedTensor product(Matrices a, Matrices b) {
   }
   if (dense) return {bmm(batch_of(a), batch_of(b)), Ragged()};
   const int64_t which[] = {a.transposed, b.transposed};
-  const Ragged shape =
-      nested::kept_shape(a.shape, "product", which,
-                         [&] {
-                           return matrix_shapes(
-                               components, [&](int64_t i) { return a.rows(i); }, [&](int64_t i) { return b.cols(i); });
-                         },
-                         {&b.shape, 1});
+  const Ragged shape = kept_shape(*a.shape, "product", which,
+                                  [&] {
+                                    return matrix_shapes(
+                                        components, [&](int64_t i) { return a.rows(i); }, [&](int64_t i) { return b.cols(i); });
+                                  },
+                                  {&b.shape, 1});
   const Tensor values = grouped_mm(a.values, a.shape, b.values, b.shape, shape, a.transposed, b.transposed);
   if (b.ragged_cols) return {values, shape};
   // Regular sizes come from the operands: they are known for an empty batch as well.
   const int64_t cols = b.values.size(b.transposed ? -2 : -1);
   if (!a.ragged_rows) return {view(values, {components, a.values.size(a.transposed ? -1 : -2), cols}), Ragged()};
-  const Ragged ragged = nested::kept_shape(a.shape, "rows of products", {int64_t{a.transposed}}, [&] {
+  const Ragged ragged = kept_shape(*a.shape, "rows of products", {int64_t{a.transposed}}, [&] {
     std::vector<int64_t> lengths;
     for (int64_t i = 0; i < components; ++i) lengths.push_back(a.rows(i));
     return Ragged::from_lengths(lengths);

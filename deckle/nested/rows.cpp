@@ -1,5 +1,5 @@
 #include "deckle/nested/rows.h"
-#include "deckle/nested/kept_rows.h"
+#include "deckle/core/kept.h"
 
 #include <algorithm>
 
@@ -65,7 +65,7 @@ NestedTensor take(const NestedTensor& x, const Rows& rows) { return {index_selec
 Ragged without_ragged_dim(const Ragged& ragged, int ragged_dim) {
   const RaggedShape& shape = *ragged;
   if (shape.ragged_dims() == 1) return {};
-  return kept_shape(ragged, "without a dim", {ragged_dim}, [&] {
+  return kept_shape(*ragged, "without a dim", {ragged_dim}, [&] {
     std::vector<int64_t> sizes;
     for (int64_t b = 0; b < shape.components(); ++b) {
       for (int dim = 0; dim < shape.ragged_dims(); ++dim) {
@@ -77,7 +77,7 @@ Ragged without_ragged_dim(const Ragged& ragged, int ragged_dim) {
 }
 
 Ragged with_ragged_dim(const Ragged& ragged, int ragged_dim) {
-  return kept_shape(ragged, "with a dim", {ragged_dim}, [&] {
+  return kept_shape(*ragged, "with a dim", {ragged_dim}, [&] {
     const RaggedShape& shape = *ragged;
     std::vector<int64_t> sizes;
     for (int64_t b = 0; b < shape.components(); ++b) {

@@ -127,13 +127,13 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
                        numel_of(x.values().sizes().subspan(1, static_cast<size_t>(lead - ragged_dims)))};
   Dims key(order);  // with the regular sizes: what the rows depend on
   for (const int64_t size : x.values().sizes().subspan(1)) key.push_back(size);
-  const Rows rows = kept_rows(x.ragged(), "permuted", key, [&] { return permuted_rows(x, to, matrices); });
+  const Rows rows = kept_rows(*x.ragged(), "permuted", key, [&] { return permuted_rows(x, to, matrices); });
   Dims flat = {x.values().size(0) * to.inner}, sizes = {rows.shape->rows()};
   for (int64_t dim = ragged_after; dim < rank; ++dim)
     sizes.push_back(x.values().size(order[static_cast<size_t>(dim)] - ragged_dims + 1));
   for (int64_t dim = lead; dim < rank; ++dim) flat.push_back(x.values().size(dim - ragged_dims + 1));
   if (!matrices) return {reshape(index_select_or(reshape(x.values(), flat), rows.index), sizes), rows.shape};
-  const Matrices each = kept_value(x.ragged(), "matrices", key, [&] { return matrices_of(x, swap_at, swapped); });
+  const Matrices each = kept_value(*x.ragged(), "matrices", key, [&] { return matrices_of(x, swap_at, swapped); });
   return {view(grouped_transpose(x.values(), each.sizes, each.transposed), sizes), rows.shape};
 }
 
@@ -174,7 +174,7 @@ NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_di
   // The ragged dims from `first` on, and the regular ones up to `last`, become one.
   const int64_t regular = std::max<int64_t>(0, last - ragged_dims), merged_ragged = std::min(last, ragged_dims);
   const int64_t width = numel_of(self.values().sizes().subspan(1, static_cast<size_t>(regular)));
-  const Ragged flat = kept_shape(self.ragged(), "flat", {first, merged_ragged, width}, [&] {
+  const Ragged flat = kept_shape(*self.ragged(), "flat", {first, merged_ragged, width}, [&] {
     std::vector<int64_t> sizes;
     for (int64_t b = 0; b < self.components(); ++b) {
       int64_t merged = width;

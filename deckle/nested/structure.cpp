@@ -90,7 +90,7 @@ NestedTensor component_range(const NestedTensor& self, int64_t first, int64_t la
   const auto sizes = shape.sizes().subspan(static_cast<size_t>(first * shape.ragged_dims()),
                                            static_cast<size_t>((last - first) * shape.ragged_dims()));
   const auto offsets = shape.offsets();
-  const Ragged part = nested::kept_shape(self.ragged(), "component range", {first, last}, [&] {
+  const Ragged part = kept_shape(*self.ragged(), "component range", {first, last}, [&] {
     return Ragged(std::make_shared<const RaggedShape>(std::vector<int64_t>(sizes.begin(), sizes.end()), shape.ragged_dims()));
   });
   return {slice(self.values(), 0, offsets[static_cast<size_t>(first)], offsets[static_cast<size_t>(last)]), part};
@@ -110,7 +110,7 @@ NestedTensor range_of_components(const NestedTensor& self, int64_t first, int64_
     return result;
   };
   if (!self.ragged().defined()) return chosen_components(self, components());
-  return take(self, kept_rows(self.ragged(), "components", {first, last, step, wrapped},
+  return take(self, kept_rows(*self.ragged(), "components", {first, last, step, wrapped},
                               [&] { return nested::rows_of_components(self.ragged(), components()); }));
 }
 
@@ -149,7 +149,7 @@ std::vector<NestedTensor> split_positions(const NestedTensor& self, int64_t dim,
   result.reserve(static_cast<size_t>(pieces));  // too many end here, before any is made
   for (int64_t i = 0; i < pieces; ++i) {
     const auto [one, other] = key(i);
-    result.push_back(take(self, kept_rows(self.ragged(), what, {dim, one, other}, [&] {
+    result.push_back(take(self, kept_rows(*self.ragged(), what, {dim, one, other}, [&] {
                             return rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
                               append_range(positions, start(b, i), start(b, i + 1));
                             });
@@ -185,7 +185,7 @@ NestedTensor select(const NestedTensor& self, int64_t dim, int64_t index) {
   if (dim == 0) return {self[index], Ragged()};
   if (!self.is_ragged(dim))
     return NestedTensor::of_op(select(self.values(), nested::values_dim(dim, self), index), self.ragged());
-  return take(self, kept_rows(self.ragged(), "select", {dim, index},
+  return take(self, kept_rows(*self.ragged(), "select", {dim, index},
                               [&] { return selected(self, dim, [&](int64_t) { return index; }); }));
 }
 
@@ -198,7 +198,7 @@ NestedTensor slice(const NestedTensor& self, int64_t dim, int64_t start, int64_t
   }
   if (!self.is_ragged(dim))
     return NestedTensor::of_op(slice(self.values(), nested::values_dim(dim, self), start, end, step), self.ragged());
-  return take(self, kept_rows(self.ragged(), "slice", {dim, start, end, step},
+  return take(self, kept_rows(*self.ragged(), "slice", {dim, start, end, step},
                               [&] { return sliced(self, dim, step, [&](int64_t) { return std::pair(start, end); }); }));
 }
 
@@ -212,7 +212,7 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_
   }
   if (!self.is_ragged(dim))
     return NestedTensor::of_op(narrow(self.values(), nested::values_dim(dim, self), start, length), self.ragged());
-  return take(self, kept_rows(self.ragged(), "narrow", {dim, start, length},
+  return take(self, kept_rows(*self.ragged(), "narrow", {dim, start, length},
                               [&] { return narrowed(self, dim, [&](int64_t) { return std::pair(start, length); }); }));
 }
 
@@ -278,7 +278,7 @@ NestedTensor roll(const NestedTensor& self, int64_t shift, int64_t dim) {
   }
   if (!self.is_ragged(dim)) return NestedTensor::of_op(roll(self.values(), shift, nested::values_dim(dim, self)), self.ragged());
   const Tensor index =
-      kept_value(self.ragged(), "roll", {dim, shift}, [&] { return rolled(self, dim, [&](int64_t) { return shift; }).index; });
+      kept_value(*self.ragged(), "roll", {dim, shift}, [&] { return rolled(self, dim, [&](int64_t) { return shift; }).index; });
   return NestedTensor::of_op(index_select_or(self.values(), index), self.ragged());
 }
 
@@ -338,7 +338,7 @@ NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim, const Sc
     dim = nested::wrap_dim(dim, self);
     check(self.is_ragged(dim), "dim {} of shape {} is not ragged (expected a ragged dim; of others pad and narrow the values)",
           dim, nested::ShapeOf{self});
-    const Tensor index = kept_value(self.ragged(), "shift", {dim, offset},
+    const Tensor index = kept_value(*self.ragged(), "shift", {dim, offset},
                                     [&] { return shifted(self, dim, [&](int64_t) { return offset; }).index; });
     return NestedTensor::of_op(index_select_or(self.values(), index, value), self.ragged());
   });

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/core/kept.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/nested/generated/conv.h"
-#include "deckle/nested/kept_rows.h"
 #include "deckle/nested/pooling.h"
 #include "deckle/nested/rows.h"
 #include "deckle/nested/support.h"
@@ -30,7 +30,7 @@ Ragged sequences(const Ragged& ragged) {
   const RaggedShape& shape = *ragged;
   const int last = shape.ragged_dims() - 1;
   if (last == 0) return ragged;
-  return nested::kept_shape(ragged, "sequences", {}, [&] {
+  return kept_shape(*ragged, "sequences", {}, [&] {
     std::vector<int64_t> lengths;
     for (int64_t b = 0; b < shape.components(); ++b) {
       int64_t count = 1;
@@ -47,7 +47,7 @@ Ragged with_lengths(const Ragged& ragged, std::string_view what, IntSpan numbers
   const RaggedShape& shape = *ragged;
   const int last = shape.ragged_dims() - 1;
   if (last == 0) return counted(ragged);
-  return nested::kept_shape(ragged, what, numbers, [&] {
+  return kept_shape(*ragged, what, numbers, [&] {
     std::vector<int64_t> sizes(shape.sizes().begin(), shape.sizes().end()), lengths;
     for (int64_t b = 0; b < shape.components(); ++b) lengths.push_back(shape.size(b, last));
     const Ragged counts = counted(Ragged::from_lengths(lengths));
@@ -72,7 +72,7 @@ NestedTensor pool1d(const NestedTensor& x, int64_t kernel_size, std::optional<in
 Tensor end_rows(const NestedTensor& x, bool last) {
   check(x.ragged_dims() == 1, "shape {} has {} ragged dims (expected one, whose first or last row is taken)", nested::ShapeOf{x},
         x.ragged_dims());
-  return kept_value(x.ragged(), last ? "last rows" : "first rows", {}, [&] {
+  return kept_value(*x.ragged(), last ? "last rows" : "first rows", {}, [&] {
     std::vector<int64_t> rows;
     const auto offsets = x.ragged()->offsets();
     for (size_t b = 0; b + 1 < offsets.size(); ++b)

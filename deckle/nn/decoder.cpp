@@ -6,9 +6,9 @@
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
+#include "deckle/core/kept.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/capacity.h"
-#include "deckle/nested/kept_rows.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/loss.h"
@@ -57,7 +57,7 @@ Tensor shift_tokens(const Tensor& tokens, const RaggedShape& shape, int64_t coun
 
 /// Of the components without their last tokens.
 Ragged without_last(const Ragged& ragged) {
-  return nested::kept_shape(ragged, "without the last row", {}, [&] {
+  return kept_shape(*ragged, "without the last row", {}, [&] {
     std::vector<int64_t> lengths(ragged->sizes().begin(), ragged->sizes().end());
     for (int64_t& length : lengths) length = std::max<int64_t>(length - 1, 0);
     return Ragged::from_lengths(lengths);
@@ -66,7 +66,7 @@ Ragged without_last(const Ragged& ragged) {
 
 /// The rows of all tokens but the last of each component.
 Tensor rows_without_last(const Ragged& ragged) {
-  return kept_value(ragged, "rows but the last", {}, [&] {
+  return kept_value(*ragged, "rows but the last", {}, [&] {
     std::vector<int64_t> rows;
     for (int64_t b = 0; b < ragged->components(); ++b) {
       for (int64_t row = ragged->offset(b); row + 1 < ragged->offset(b + 1); ++row) rows.push_back(row);

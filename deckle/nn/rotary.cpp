@@ -80,7 +80,7 @@ RotaryAngles Rotary::angles(const NestedTensor& batch, DType dtype, std::span<co
     count = std::max(count, (first.empty() ? 0 : first[static_cast<size_t>(b)]) + shape.size(b));
   if (!first.empty()) return with_table(positions(), count, dtype, device);
   const OnDevice there(device);
-  return with_table(kept_value(batch.ragged(), "positions from 0", {}, positions), count, dtype, device);
+  return with_table(kept_value(*batch.ragged(), "positions from 0", {}, positions), count, dtype, device);
 }
 
 RotaryAngles Rotary::angles(const Tensor& batch, DType dtype, int64_t first) const {

@@ -86,7 +86,7 @@ Tensor composite::randperm(int64_t n, Generator* generator) {
 
 std::tuple<Tensor, Tensor> composite::segment_median(const Tensor& values, const Ragged& ragged) {
   const Tensor constant = values.detach(), sorted = segment_argsort(constant, ragged);
-  const Tensor middle = kept_value(ragged, "middle", {}, [&] {
+  const Tensor middle = kept_value(*ragged, "middle", {}, [&] {
     std::vector<int64_t> places;
     const auto order = ragged->order();
     for (int64_t b = 0; b < ragged->components(); ++b) {

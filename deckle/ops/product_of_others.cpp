@@ -208,10 +208,10 @@ Tensor composite::segment_others(const Tensor& values, const Ragged& ragged) {
   Dims one_row = shapes::segment_values_shape(values.sizes(), ragged);
   one_row[0] = 1;
   if (!ragged->order().empty()) {  // gathers contiguous rows, and scatters back
-    const Sorted sorted = kept_value(ragged, "sorted", {}, [&] { return sorted_rows(*ragged); });
+    const Sorted sorted = kept_value(*ragged, "sorted", {}, [&] { return sorted_rows(*ragged); });
     return index_select(deckle::segment_others(index_select(values, 0, sorted.rows), sorted.ragged), 0, sorted.places);
   }
-  const std::vector<Pairs> levels = kept_value(ragged, "pairs", {}, [&] { return pairs_of(*ragged); });
+  const std::vector<Pairs> levels = kept_value(*ragged, "pairs", {}, [&] { return pairs_of(*ragged); });
   const Tensor products = deckle::cat({values, ones(one_row, values.dtype())}, 0);
   const Tensor others = product_of_others(products, levels, [](const Tensor& x) { return ones_like(x); });
   return narrow(others, 0, 0, values.size(0));

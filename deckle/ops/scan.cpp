@@ -44,7 +44,7 @@ Tensor composite::segment_cumprod(const Tensor& values, const Ragged& ragged) {
   column[0] = ragged->rows();
   // After step s each row is the product of the 2 s rows up to it, or of all that there are.
   for (int64_t step = 1; step < longest; step *= 2) {
-    const Tensor partner = kept_value(ragged, "partners", {step}, [&] { return rows_before(*ragged, step); });
+    const Tensor partner = kept_value(*ragged, "partners", {step}, [&] { return rows_before(*ragged, step); });
     // Others stay: times the 1 beside them the tangent of an infinite product would be NaN.
     product = where(view(ge(partner, 0), column), mul(product, index_select_or(product, partner, 1.0)), product);
   }

@@ -3,21 +3,23 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "deckle/base/check.h"
+#include "deckle/core/kept.h"
 
 namespace deckle::shapes {
 namespace {
 
-/// Sequences of counted(length), made once for each derivation.
+/// Sequences of count(length), kept with `ragged`.
 template <typename F>
-Ragged with_lengths(const Ragged& ragged, const RowMap::Derivation& derivation, F&& counted) {
+Ragged with_lengths(const Ragged& ragged, std::string_view what, IntSpan numbers, F&& count) {
   check(ragged.defined() && ragged->ragged_dims() == 1, "the sequences have {} (expected one ragged dim)", to_string(ragged));
-  return ragged->row_map().derived(derivation, [&] {
+  return kept_shape(*ragged, what, numbers, [&] {
     std::vector<int64_t> lengths;
-    for (const int64_t length : ragged->sizes()) lengths.push_back(counted(length));
-    return Ragged::from_lengths(lengths).shared();
+    for (const int64_t length : ragged->sizes()) lengths.push_back(count(length));
+    return Ragged::from_lengths(lengths);
   });
 }
 
@@ -39,7 +41,7 @@ int64_t window_count(int64_t length, int64_t size, int64_t stride, int64_t dilat
 
 Ragged count_windows(const Ragged& ragged, int64_t size, int64_t stride, int64_t dilation, bool within) {
   window_count(0, size, stride, dilation, within);  // of no sequences it is to be right, too
-  return with_lengths(ragged, {"windows", {size, stride, dilation, within}},
+  return with_lengths(ragged, "windows", {size, stride, dilation, static_cast<int64_t>(within)},
                       [&](int64_t length) { return window_count(length, size, stride, dilation, within); });
 }
 
@@ -56,7 +58,7 @@ int64_t scaled_length(int64_t length, double scale) {
 }
 
 Ragged scale_lengths(const Ragged& ragged, double scale) {
-  return with_lengths(ragged, {"scaled", {std::bit_cast<int64_t>(scale)}},
+  return with_lengths(ragged, "scaled", {std::bit_cast<int64_t>(scale)},
                       [&](int64_t length) { return scaled_length(length, scale); });
 }
 

@@ -15,7 +15,7 @@ Ragged ragged(const std::vector<int64_t>& lengths) { return Ragged::from_lengths
 int64_t number(const Ragged& of, std::string_view what, IntSpan numbers, int64_t made, std::span<const Ragged> others = {},
                Device device = Device::cuda()) {
   return *std::static_pointer_cast<const int64_t>(
-      kept(of, what, numbers, others, device, [&] { return std::make_shared<const int64_t>(made); }));
+      kept(*of, what, numbers, others, device, [&] { return std::make_shared<const int64_t>(made); }));
 }
 
 TEST(Kept, IsMadeOnceForAllThatItDependsOn) {
@@ -56,9 +56,9 @@ TEST(Kept, EndsWithTheShapeAndChainsOfShapesEnd) {
     const Ragged first = ragged({1});
     Ragged at = first;
     for (int64_t i = 0; i < 100; ++i) {
-      const auto next = std::static_pointer_cast<const Ragged>(kept(at, "next", {}, {}, Device::cuda(), [&] {
+      const auto next = std::static_pointer_cast<const Ragged>(kept(*at, "next", {}, {}, Device::cuda(), [&] {
         const Ragged made = ragged({i});
-        note_made_shape(at, made);
+        note_made_shape(*at, *made);
         return std::make_shared<const Ragged>(made);
       }));
       last = next->shared();

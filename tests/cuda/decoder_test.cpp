@@ -1,7 +1,7 @@
 // The decoder on a GPU, in float32 and in bfloat16 with float32 parameters, held to the CPU's.
 #include "deckle/core/cuda/counters.h"
+#include "deckle/core/kept.h"
 #include "deckle/deckle.h"
-#include "deckle/nested/kept_rows.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/device_tolerances.h"
 #include "tests/support/expect.h"
@@ -121,7 +121,7 @@ TEST(CudaDecoder, OffsetsAndTilesOfAShapeGoToTheDeviceOnce) {
   const NestedTensor others(chain(4).values(), batch.ragged());
   EXPECT_EQ(uploads_of(others), 2);
   bool made = false;  // a shape of its own in each call has offsets of its own
-  nested::kept_shape(batch.ragged(), "without the last row", {}, [&] {
+  kept_shape(*batch.ragged(), "without the last row", {}, [&] {
     made = true;
     return Ragged::from_lengths({});
   });
