@@ -44,7 +44,7 @@ void append_range(std::vector<int64_t>& positions, int64_t start, int64_t end, i
 
 // The rows of a part of each component. Where one number serves all components they are kept (kept_rows).
 
-Rows selected(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& index) {
+Rows select_rows(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& index) {
   const auto position = [&](int64_t b) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim)), at = index(b);
     check(at >= -length && at < length, "position {} is out of range for dim {} of component {}, of length {} (expected {})", at,
@@ -61,7 +61,7 @@ Rows selected(const NestedTensor& self, int64_t dim, const std::function<int64_t
   return {rows.index, nested::without_ragged_dim(rows.shape, ragged_dim(dim))};
 }
 
-Rows narrowed(const NestedTensor& self, int64_t dim, const std::function<std::pair<int64_t, int64_t>(int64_t)>& range) {
+Rows narrow_rows(const NestedTensor& self, int64_t dim, const std::function<std::pair<int64_t, int64_t>(int64_t)>& range) {
   return rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim));
     auto [start, count] = range(b);
@@ -73,8 +73,8 @@ Rows narrowed(const NestedTensor& self, int64_t dim, const std::function<std::pa
   });
 }
 
-Rows sliced(const NestedTensor& self, int64_t dim, int64_t step,
-            const std::function<std::pair<int64_t, int64_t>(int64_t)>& bounds) {
+Rows slice_rows(const NestedTensor& self, int64_t dim, int64_t step,
+                const std::function<std::pair<int64_t, int64_t>(int64_t)>& bounds) {
   check(step >= 1, Argument{"step"}, "is {} (expected 1 or more)", step);
   return rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
     const auto [start, end] = bounds(b);
@@ -160,7 +160,7 @@ std::vector<NestedTensor> split_positions(const NestedTensor& self, int64_t dim,
 
 int64_t divided_up(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-Rows rolled(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& shift) {
+Rows roll_rows(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& shift) {
   return rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim));
     const int64_t by = length == 0 ? 0 : (shift(b) % length + length) % length;
@@ -169,7 +169,7 @@ Rows rolled(const NestedTensor& self, int64_t dim, const std::function<int64_t(i
   });
 }
 
-Rows shifted(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& offset) {
+Rows shift_rows(const NestedTensor& self, int64_t dim, const std::function<int64_t(int64_t)>& offset) {
   return rows_at(self.ragged(), ragged_dim(dim), [&](int64_t b, std::vector<int64_t>& positions) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim)), by = std::clamp(offset(b), -length, length);
     for (int64_t i = 0; i < length; ++i) positions.push_back(i - by >= 0 && i - by < length ? i - by : -1);
@@ -186,7 +186,7 @@ NestedTensor select(const NestedTensor& self, int64_t dim, int64_t index) {
   if (!self.is_ragged(dim))
     return NestedTensor::of_op(select(self.values(), nested::values_dim(dim, self), index), self.ragged());
   return take(self, kept_rows(*self.ragged(), "select", {dim, index},
-                              [&] { return selected(self, dim, [&](int64_t) { return index; }); }));
+                              [&] { return select_rows(self, dim, [&](int64_t) { return index; }); }));
 }
 
 NestedTensor slice(const NestedTensor& self, int64_t dim, int64_t start, int64_t end, int64_t step) {
@@ -199,7 +199,7 @@ NestedTensor slice(const NestedTensor& self, int64_t dim, int64_t start, int64_t
   if (!self.is_ragged(dim))
     return NestedTensor::of_op(slice(self.values(), nested::values_dim(dim, self), start, end, step), self.ragged());
   return take(self, kept_rows(*self.ragged(), "slice", {dim, start, end, step},
-                              [&] { return sliced(self, dim, step, [&](int64_t) { return std::pair(start, end); }); }));
+                              [&] { return slice_rows(self, dim, step, [&](int64_t) { return std::pair(start, end); }); }));
 }
 
 NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_t length) {
@@ -213,7 +213,7 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_
   if (!self.is_ragged(dim))
     return NestedTensor::of_op(narrow(self.values(), nested::values_dim(dim, self), start, length), self.ragged());
   return take(self, kept_rows(*self.ragged(), "narrow", {dim, start, length},
-                              [&] { return narrowed(self, dim, [&](int64_t) { return std::pair(start, length); }); }));
+                              [&] { return narrow_rows(self, dim, [&](int64_t) { return std::pair(start, length); }); }));
 }
 
 std::vector<NestedTensor> split_with_sizes(const NestedTensor& self, IntSpan split_sizes, int64_t dim) {
@@ -277,8 +277,8 @@ NestedTensor roll(const NestedTensor& self, int64_t shift, int64_t dim) {
     return range_of_components(self, count - by, count, 1, count - by);
   }
   if (!self.is_ragged(dim)) return NestedTensor::of_op(roll(self.values(), shift, nested::values_dim(dim, self)), self.ragged());
-  const Tensor index =
-      kept_value(*self.ragged(), "roll", {dim, shift}, [&] { return rolled(self, dim, [&](int64_t) { return shift; }).index; });
+  const Tensor index = kept_value(*self.ragged(), "roll", {dim, shift},
+                                  [&] { return roll_rows(self, dim, [&](int64_t) { return shift; }).index; });
   return NestedTensor::of_op(index_select_or(self.values(), index), self.ragged());
 }
 
@@ -297,7 +297,7 @@ NestedTensor select(const NestedTensor& self, IntArg dim, const Tensor& index) {
     const nested::OnDeviceOf there(self);
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> wanted = per_component(self, dim, index, "index");
-    return take(self, selected(self, dim, [&](int64_t b) { return wanted[static_cast<size_t>(b)]; }));
+    return take(self, select_rows(self, dim, [&](int64_t b) { return wanted[static_cast<size_t>(b)]; }));
   });
 }
 
@@ -306,8 +306,9 @@ NestedTensor slice(const NestedTensor& self, IntArg dim, const Tensor& starts, c
     const nested::OnDeviceOf there(self);
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> first = per_component(self, dim, starts, "starts"), last = per_component(self, dim, ends, "ends");
-    return take(self, sliced(self, dim, step,
-                             [&](int64_t b) { return std::pair(first[static_cast<size_t>(b)], last[static_cast<size_t>(b)]); }));
+    return take(self, slice_rows(self, dim, step, [&](int64_t b) {
+                  return std::pair(first[static_cast<size_t>(b)], last[static_cast<size_t>(b)]);
+                }));
   });
 }
 
@@ -317,7 +318,7 @@ NestedTensor narrow(const NestedTensor& self, IntArg dim, const Tensor& starts, 
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> first = per_component(self, dim, starts, "starts"),
                                count = per_component(self, dim, lengths, "lengths");
-    return take(self, narrowed(self, dim, [&](int64_t b) {
+    return take(self, narrow_rows(self, dim, [&](int64_t b) {
                   return std::pair(first[static_cast<size_t>(b)], count[static_cast<size_t>(b)]);
                 }));
   });
@@ -328,7 +329,7 @@ NestedTensor roll(const NestedTensor& self, const Tensor& shifts, IntArg dim) {
     const nested::OnDeviceOf there(self);
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> by = per_component(self, dim, shifts, "shifts");
-    return take(self, rolled(self, dim, [&](int64_t b) { return by[static_cast<size_t>(b)]; }));
+    return take(self, roll_rows(self, dim, [&](int64_t b) { return by[static_cast<size_t>(b)]; }));
   });
 }
 
@@ -339,7 +340,7 @@ NestedTensor shift(const NestedTensor& self, IntArg offset, IntArg dim, const Sc
     check(self.is_ragged(dim), "dim {} of shape {} is not ragged (expected a ragged dim; of others pad and narrow the values)",
           dim, nested::ShapeOf{self});
     const Tensor index = kept_value(*self.ragged(), "shift", {dim, offset},
-                                    [&] { return shifted(self, dim, [&](int64_t) { return offset; }).index; });
+                                    [&] { return shift_rows(self, dim, [&](int64_t) { return offset; }).index; });
     return NestedTensor::of_op(index_select_or(self.values(), index, value), self.ragged());
   });
 }
@@ -349,7 +350,7 @@ NestedTensor shift(const NestedTensor& self, const Tensor& offsets, IntArg dim, 
     const nested::OnDeviceOf there(self);
     dim = nested::wrap_dim(dim, self);
     const std::vector<int64_t> by = per_component(self, dim, offsets, "offsets");
-    const Rows rows = shifted(self, dim, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
+    const Rows rows = shift_rows(self, dim, [&](int64_t b) { return by[static_cast<size_t>(b)]; });
     return {index_select_or(self.values(), rows.index, value), rows.shape};
   });
 }

@@ -41,16 +41,16 @@ Ragged sequences(const Ragged& ragged) {
   });
 }
 
-/// The shape with counted(lengths) along its last ragged dim.
+/// The shape with count(lengths) along its last ragged dim.
 Ragged with_lengths(const Ragged& ragged, std::string_view what, IntSpan numbers,
-                    const std::function<Ragged(const Ragged&)>& counted) {
+                    const std::function<Ragged(const Ragged&)>& count) {
   const RaggedShape& shape = *ragged;
   const int last = shape.ragged_dims() - 1;
-  if (last == 0) return counted(ragged);
+  if (last == 0) return count(ragged);
   return kept_shape(*ragged, what, numbers, [&] {
     std::vector<int64_t> sizes(shape.sizes().begin(), shape.sizes().end()), lengths;
     for (int64_t b = 0; b < shape.components(); ++b) lengths.push_back(shape.size(b, last));
-    const Ragged counts = counted(Ragged::from_lengths(lengths));
+    const Ragged counts = count(Ragged::from_lengths(lengths));
     for (int64_t b = 0; b < shape.components(); ++b) sizes[static_cast<size_t>(b * shape.ragged_dims() + last)] = counts->size(b);
     return Ragged(std::make_shared<const RaggedShape>(std::move(sizes), shape.ragged_dims()));
   });

@@ -21,7 +21,7 @@ class Composer {
 
   ExprPtr compose(const ExprPtr& expression) const {
     // What arrives is floating and as wide as the result, which a condition or a label is not.
-    const Fill filled = [&](const ExprPtr& argument) {
+    const Fill fill = [&](const ExprPtr& argument) {
       return has_tensor(argument) ? argument : call("full_like", {name("grad"), argument}, {});
     };
     const std::function<ExprPtr(const ExprPtr&)> visit = [&](const ExprPtr& node) -> ExprPtr {
@@ -31,9 +31,9 @@ class Composer {
       std::vector<ExprPtr> args;
       for (const ExprPtr& argument : node->args) args.push_back(visit(argument));
       if (node->is_call("where") && has_tensor(node->args[0]) && is_of_names(node->args[0])) {
-        for (const size_t branch : {1, 2}) args[branch] = guarded(args, branch, growing(node->args[branch]), filled);
+        for (const size_t branch : {1, 2}) args[branch] = guard(args, branch, growing(node->args[branch]), fill);
       }
-      if (node->is_call("damped")) return damped(args[0], args[1], filled);
+      if (node->is_call("damped")) return damp(args[0], args[1], fill);
       // Scaling by a Scalar that is usually 1 (alpha) costs nothing when it is.
       if (node->is(ExprKind::binary) && node->text == "*" && args[1]->is(ExprKind::name) && is_scalar(args[1]->text))
         return make_expr(
@@ -45,9 +45,9 @@ class Composer {
         args[0] = make_expr(ExprKind::binary, "*", {args[0], make_expr(ExprKind::number, "1.0", {})});
       if (node->is_call("where") && is_boolean(node->args[1], library_.functions))  // part of a condition
         return call("where", std::move(args), node->at);
-      if (node->is_call("where")) return choice(args[0], args[1], args[2], filled);
+      if (node->is_call("where")) return choice(args[0], args[1], args[2], fill);
       if (node->is(ExprKind::call) && node->text != "pow" && !takes(node->text, args)) {
-        for (ExprPtr& argument : args) argument = filled(argument);
+        for (ExprPtr& argument : args) argument = fill(argument);
       }
       return node->args.empty() ? node : std::make_shared<Expr>(node->kind, node->text, std::move(args), node->keys, node->at);
     };
@@ -92,13 +92,13 @@ class Composer {
 
   /// vanishing * factor, but 0 where that is 0 * inf, if there is an op to ask for it. A zero beside a finite factor stays a
   /// product, as it has a slope.
-  ExprPtr damped(const ExprPtr& vanishing, const ExprPtr& factor, const Fill& filled) const {
+  ExprPtr damp(const ExprPtr& vanishing, const ExprPtr& factor, const Fill& fill) const {
     if (!has_tensor(factor) || library_.overloads_of("isinf").empty())
       return make_expr(ExprKind::binary, "*", {vanishing, factor});
     const ExprPtr zero = algebra::number(0);
     const ExprPtr lost =
         make_expr(ExprKind::binary, "&&", {make_expr(ExprKind::binary, "==", {vanishing, zero}), call("isinf", {factor}, {})});
-    return make_expr(ExprKind::binary, "*", {vanishing, choice(lost, zero, factor, filled)});
+    return make_expr(ExprKind::binary, "*", {vanishing, choice(lost, zero, factor, fill)});
   }
 
   /// The inputs of which a branch has slopes that may be infinite where its value is not asked for: those of quotients, and of
@@ -128,30 +128,29 @@ class Composer {
 
   /// A branch of a choice, of which ops compute both, so that where it is not taken its slopes are finite: 0 * inf is not 0.
   /// There the inputs are 1.
-  ExprPtr guarded(const std::vector<ExprPtr>& choices, size_t branch, const std::set<std::string>& inputs,
-                  const Fill& filled) const {
+  ExprPtr guard(const std::vector<ExprPtr>& choices, size_t branch, const std::set<std::string>& inputs, const Fill& fill) const {
     return rewrite(choices[branch], [&](const ExprPtr& node) -> ExprPtr {
       if (!node->is(ExprKind::name) || inputs.count(node->text) == 0) return nullptr;
       const ExprPtr one = algebra::number(1);
-      return branch == 1 ? choice(choices[0], node, one, filled) : choice(choices[0], one, node, filled);
+      return branch == 1 ? choice(choices[0], node, one, fill) : choice(choices[0], one, node, fill);
     });
   }
 
   /// A choice by ops. Ops compare a tensor with what stands on the right, and know no && and no !: these become choices too.
-  ExprPtr choice(const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no, const Fill& filled) const {
+  ExprPtr choice(const ExprPtr& condition, const ExprPtr& yes, const ExprPtr& no, const Fill& fill) const {
     const auto is = [&](const char* symbol) { return condition->is(ExprKind::binary) && condition->text == symbol; };
     if (condition->is_call("where")) {
-      return choice(condition->args[0], choice(condition->args[1], yes, no, filled), choice(condition->args[2], yes, no, filled),
-                    filled);
+      return choice(condition->args[0], choice(condition->args[1], yes, no, fill), choice(condition->args[2], yes, no, fill),
+                    fill);
     }
-    if (!has_tensor(condition)) return make_expr(ExprKind::conditional, "?", {condition, filled(yes), filled(no)}, condition->at);
+    if (!has_tensor(condition)) return make_expr(ExprKind::conditional, "?", {condition, fill(yes), fill(no)}, condition->at);
     const auto of = [&](size_t i) { return condition->args[i]; };
-    if (condition->is(ExprKind::unary)) return choice(of(0), no, yes, filled);
-    if (is("&&")) return choice(of(0), choice(of(1), yes, no, filled), no, filled);
-    if (is("||")) return choice(of(0), yes, choice(of(1), yes, no, filled), filled);
+    if (condition->is(ExprKind::unary)) return choice(of(0), no, yes, fill);
+    if (is("&&")) return choice(of(0), choice(of(1), yes, no, fill), no, fill);
+    if (is("||")) return choice(of(0), yes, choice(of(1), yes, no, fill), fill);
     const bool conditions = condition->is(ExprKind::binary) && is_boolean(of(0), library_.functions);
-    if (conditions && is("==")) return choice(of(0), choice(of(1), yes, no, filled), choice(of(1), no, yes, filled), filled);
-    if (conditions) return choice(of(0), choice(of(1), no, yes, filled), choice(of(1), yes, no, filled), filled);
+    if (conditions && is("==")) return choice(of(0), choice(of(1), yes, no, fill), choice(of(1), no, yes, fill), fill);
+    if (conditions) return choice(of(0), choice(of(1), no, yes, fill), choice(of(1), yes, no, fill), fill);
     ExprPtr asked = condition;
     if (condition->is(ExprKind::binary) && !has_tensor(of(0))) {
       static const std::map<std::string, std::string> kMirrored = {{"<", ">"},   {"<=", ">="}, {">", "<"},
@@ -160,7 +159,7 @@ class Composer {
     }
     const bool numbers = !has_tensor(yes) && !has_tensor(no);  // of which there would be no dtype
     if (!numbers && takes("where", {asked, yes, no})) return call("where", {asked, yes, no}, condition->at);
-    return call("where", {asked, filled(yes), filled(no)}, condition->at);
+    return call("where", {asked, fill(yes), fill(no)}, condition->at);
   }
 
   const Entry& entry_;

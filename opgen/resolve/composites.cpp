@@ -23,7 +23,7 @@ void resolve_composite(const Entry& entry, const Program& program, Op& op) {
   if (entry.body != Entry::Body::composite) return;
   Scope scope = argument_scope(op, program);
   const Type wanted = result_type_of(op.schema);
-  const auto resolved = [&](const Formula& formula) {
+  const auto resolve = [&](const Formula& formula) {
     Scope own = scope;
     Block body = Resolver(own).resolve_body(formula);
     const auto converted = convert(body.value, wanted);
@@ -37,8 +37,8 @@ void resolve_composite(const Entry& entry, const Program& program, Op& op) {
   if (!entry.composite_on.empty() && !has_device)
     throw Problem(entry.body_at,
                   fmt::format("'{}' is made by device, which its tensors tell (expected tensors, and no records)", entry.name()));
-  op.composite = resolved(entry.composite);
-  for (const auto& [device, formula] : entry.composite_on) op.composite_on[device] = resolved(formula);
+  op.composite = resolve(entry.composite);
+  for (const auto& [device, formula] : entry.composite_on) op.composite_on[device] = resolve(formula);
 }
 
 }  // namespace opgen

@@ -259,13 +259,13 @@ Printed Printer::operation(const Term& term) const {
     return term.operation == Operator::equal ? Printed{same, 3} : Printed{"!(" + same + ")", 6};
   }
   // GCC wants parentheses around && inside ||.
-  const auto grouped = [&](const Term& value, int at_least) {
+  const auto group = [&](const Term& value, int at_least) {
     const Printed printed = print(value);
     const bool both = term.operation == Operator::logical_or && printed.precedence == 2;
     return both || printed.precedence < at_least ? "(" + printed.text + ")" : printed.text;
   };
   const int right = strength <= 2 ? strength : strength + 1;
-  return {grouped(a, strength) + " " + symbol + " " + grouped(b, right), strength};
+  return {group(a, strength) + " " + symbol + " " + group(b, right), strength};
 }
 
 Printed Printer::property(const Term& term) const {

@@ -42,7 +42,9 @@ class Printer {
   std::string operand(const Term& term) const;
 
   /// What a function returns.
-  std::string returned(const Term& term) const { return term.type.is_list_of(Base::tensor) ? tensors(term) : print(term).text; }
+  std::string print_result(const Term& term) const {
+    return term.type.is_list_of(Base::tensor) ? tensors(term) : print(term).text;
+  }
   /// In front of '?'.
   std::string condition(const Term& term) const { return within(term, 1); }
 

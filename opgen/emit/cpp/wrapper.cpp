@@ -206,7 +206,7 @@ std::string print_composite(const Op& op) {
     Place own = place;
     std::string text = calls_factory(formula) ? factories_there(op) : "";
     for (const std::string& declaration : Printer::declare(formula.lets, own)) text += declaration + "\n";
-    return text + "return " + Printer(own).returned(*formula.value) + ";\n";
+    return text + "return " + Printer(own).print_result(*formula.value) + ";\n";
   };
   if (const auto found = op.composite_on.find("cuda"); found != op.composite_on.end())
     body += "if (" + common_device(op) + ".is_cuda()) {\n" + indent(statements(found->second), 2) + "}\n";

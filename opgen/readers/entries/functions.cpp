@@ -14,12 +14,12 @@ namespace {
 
 /// A pattern of functions.yaml, without its positions: errors belong to the expression in which it is used.
 ExprPtr pattern_of(const Text& text) {
-  const std::function<ExprPtr(const ExprPtr&)> unplaced = [&](const ExprPtr& node) -> ExprPtr {
+  const std::function<ExprPtr(const ExprPtr&)> without_places = [&](const ExprPtr& node) -> ExprPtr {
     std::vector<ExprPtr> args;
-    for (const ExprPtr& argument : node->args) args.push_back(unplaced(argument));
+    for (const ExprPtr& argument : node->args) args.push_back(without_places(argument));
     return std::make_shared<Expr>(node->kind, node->text, std::move(args), node->keys, Position{});
   };
-  return unplaced(inline_lets(parse_formula(text)));
+  return without_places(inline_lets(parse_formula(text)));
 }
 
 ScalarFunction load_scalar(const YamlFile& file, const Tree& node) {

@@ -43,7 +43,7 @@ class Reading {
       for (const Word& word : library_.words) {
         const ExprPtr& meaning = ragged_ ? word.ragged : word.dims;
         if (meaning && node->is_call(word.head->text) && node->args.size() == word.head->args.size())
-          return filled(meaning, word.head->args, *node);
+          return fill(meaning, word.head->args, *node);
       }
       if (!ragged_ || std::none_of(node->args.begin(), node->args.end(), is_dim)) return nullptr;
       for (const Entry* op : library_.overloads_of(node->text)) {
@@ -54,7 +54,7 @@ class Reading {
   }
 
   /// The meaning of a word, with what a call gives in the place of its parameters.
-  ExprPtr filled(const ExprPtr& meaning, const std::vector<ExprPtr>& parameters, const Expr& call) const {
+  ExprPtr fill(const ExprPtr& meaning, const std::vector<ExprPtr>& parameters, const Expr& call) const {
     return rewrite(meaning, [&](const ExprPtr& node) -> ExprPtr {
       for (size_t i = 0; i < parameters.size(); ++i) {
         if (node->is_name(parameters[i]->text)) return of(call.args[i]);

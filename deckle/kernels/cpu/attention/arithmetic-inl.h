@@ -97,7 +97,7 @@ struct PairDot {
 
 /// Units of a contraction over n elements.
 template <class A>
-constexpr int64_t folded(int64_t n) {
+constexpr int64_t units_of(int64_t n) {
   return (n + A::kFold - 1) / A::kFold;
 }
 
@@ -111,10 +111,10 @@ struct Operand {
 
   Operand(Scratch& scratch, int64_t capacity, int64_t n)
       : width(n),
-        row_stride(tile_stride<Unit>(folded<A>(n))),
+        row_stride(tile_stride<Unit>(units_of<A>(n))),
         pair_stride(tile_stride<Unit>(n)),
         rows(scratch.take<Unit>(capacity * row_stride)),
-        pairs(A::kFold == 1 ? rows : scratch.take<Unit>(folded<A>(capacity) * pair_stride)) {}
+        pairs(A::kFold == 1 ? rows : scratch.take<Unit>(units_of<A>(capacity) * pair_stride)) {}
 
   /// Rows past `count` up to `padded` become 0.
   void load(DType dtype, const AttentionRows& from, int64_t first, int64_t count, int64_t padded, int64_t head,
@@ -129,7 +129,7 @@ struct Operand {
 template <class A>
 void block_to_lanes(const typename A::Unit* rows, int64_t stride, int64_t width, typename A::Unit* lanes) {
   using T = typename A::Element;  // of the same size as a unit: transposing only moves bits
-  transpose(reinterpret_cast<const T*>(rows), stride, kBlock<T>, folded<A>(width), reinterpret_cast<T*>(lanes), kBlock<T>);
+  transpose(reinterpret_cast<const T*>(rows), stride, kBlock<T>, units_of<A>(width), reinterpret_cast<T*>(lanes), kBlock<T>);
 }
 
 /// Rows of a product between two prefetches.

@@ -134,7 +134,7 @@ void forward_task(const AttentionProblem& problem, const AttentionOperands& x, c
   Scratch scratch;
   auto* state = scratch.take<ForwardBlock<T>>(kForwardBlocks);
   T* rows = scratch.take<T>(kW * v_stride);
-  const int64_t q_size = (folded<A>(D) + 3) * kW;
+  const int64_t q_size = (units_of<A>(D) + 3) * kW;
   Operand<A> q(scratch, kW, D), k(scratch, kTileKeys, D), v(scratch, kTileKeys, Dv);
   auto* q_t = scratch.take<typename A::Unit>(kForwardBlocks * q_size);  // [block][D][kW]
   T* out_t = scratch.take<T>(kForwardBlocks * o_rows * kW);             // [block][Dv][kW]

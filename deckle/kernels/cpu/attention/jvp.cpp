@@ -46,7 +46,7 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
   const int64_t D = problem.head_dim, Dv = problem.value_dim;
   const Sequence sequence(problem, task.sequence);
   const int64_t kv_head = task.head / problem.group(), blocks = (task.count + kW - 1) / kW;
-  const int64_t v_stride = tile_stride<T>(Dv), q_size = (folded<A>(D) + 3) * kW, o_size = (Dv + 3) * kW;
+  const int64_t v_stride = tile_stride<T>(Dv), q_size = (units_of<A>(D) + 3) * kW, o_size = (Dv + 3) * kW;
   const bool has_tq = t.q.data != nullptr, has_tk = t.k.data != nullptr, has_tv = t.v.data != nullptr;
   const bool want_out = result.out.data != nullptr || result_tangent.out.data != nullptr;
 

@@ -35,22 +35,22 @@ struct RowOperand : Operand<A> {
   Unit* lanes;
 
   RowOperand(Scratch& scratch, int64_t n)
-      : Operand<A>(scratch, kTileRows<T>, n), lanes(scratch.take<Unit>(kTileRows<T> * (folded<A>(n) + 3))) {}
+      : Operand<A>(scratch, kTileRows<T>, n), lanes(scratch.take<Unit>(kTileRows<T> * (units_of<A>(n) + 3))) {}
 
-  const Unit* block(int64_t b) const { return lanes + b * (folded<A>(this->width) + 3) * kBlock<T>; }
+  const Unit* block(int64_t b) const { return lanes + b * (units_of<A>(this->width) + 3) * kBlock<T>; }
 
   /// Rows without visible keys (lse +inf) become 0: their contents must not reach a product, as 0 * NaN is NaN.
   void load_seen(DType dtype, const AttentionRows& from, int64_t first, int64_t count, int64_t head, T factor, const T* lse) {
     this->load(dtype, from, first, count, kTileRows<T>, head, factor);
     for (int64_t r = 0; r < count; ++r) {
       if (lse[r] == std::numeric_limits<T>::infinity()) {
-        std::memset(this->rows + r * this->row_stride, 0, static_cast<size_t>(folded<A>(this->width)) * sizeof(Unit));
+        std::memset(this->rows + r * this->row_stride, 0, static_cast<size_t>(units_of<A>(this->width)) * sizeof(Unit));
       }
     }
     this->pair(count);
     for (int64_t b = 0; b * kBlock<T> < count; ++b) {
       block_to_lanes<A>(this->rows + b * kBlock<T> * this->row_stride, this->row_stride, this->width,
-                        lanes + b * (folded<A>(this->width) + 3) * kBlock<T>);
+                        lanes + b * (units_of<A>(this->width) + 3) * kBlock<T>);
     }
   }
 };

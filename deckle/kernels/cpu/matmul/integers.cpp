@@ -59,8 +59,8 @@ class IntegerProduct {
     const int64_t m = a_.rows, n = b_.cols, k = a_.cols;
     if (m == 0 || n == 0) return;
     if (k == 0) return void(std::fill_n(c_, m * n, X{0}));
-    if (n == 1 && multiplied({from_a_, m, k, a_.row_stride, a_.col_stride, from_b_, b_.row_stride, c_, 1})) return;
-    if (m == 1 && multiplied({from_b_, n, k, b_.col_stride, b_.row_stride, from_a_, a_.col_stride, c_, 1})) return;
+    if (n == 1 && multiply_vector({from_a_, m, k, a_.row_stride, a_.col_stride, from_b_, b_.row_stride, c_, 1})) return;
+    if (m == 1 && multiply_vector({from_b_, n, k, b_.col_stride, b_.row_stride, from_a_, a_.col_stride, c_, 1})) return;
 
     Scratch scratch;
     const Right small = small_right(scratch);
@@ -84,7 +84,7 @@ class IntegerProduct {
     int64_t stride = 0;
   };
 
-  static bool multiplied(const VectorProduct<X, T>& product) {
+  static bool multiply_vector(const VectorProduct<X, T>& product) {
     if (!product.along_k() && !product.along_results()) return false;
     product();
     return true;

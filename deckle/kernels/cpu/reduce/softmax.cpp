@@ -99,12 +99,12 @@ void exponential_columns(int64_t rows, int64_t n, Given<T> x, const T* a, reduce
   });
 }
 template <typename T>
-void scaled_columns(int64_t rows, int64_t n, Given<T> x, const T* a, reduce::Columns<T> y) {
+void scale_columns(int64_t rows, int64_t n, Given<T> x, const T* a, reduce::Columns<T> y) {
   map_columns(rows, n, y,
               [&](auto part, int64_t r, int64_t i) HWY_ATTR { return hn::Mul(part.load(x.row(r) + i), part.load(a + i)); });
 }
 template <typename T>
-void shifted_columns(int64_t rows, int64_t n, Given<T> x, const T* a, const T* b, reduce::Columns<T> y) {
+void shift_columns(int64_t rows, int64_t n, Given<T> x, const T* a, const T* b, reduce::Columns<T> y) {
   map_columns(rows, n, y, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
     return hn::Sub(hn::Sub(part.load(x.row(r) + i), part.load(a + i)), part.load(b + i));
   });
@@ -134,7 +134,7 @@ reduce::SoftmaxRows<T> functions() {
           &log_softmax_rows<T>,
           &softmax_backward_rows<T>,
           &log_softmax_backward_rows<T>,
-          {&exponential_columns<T>, &scaled_columns<T>, &shifted_columns<T>, &product_columns<T>, &gradient_columns<T>,
+          {&exponential_columns<T>, &scale_columns<T>, &shift_columns<T>, &product_columns<T>, &gradient_columns<T>,
            &log_gradient_columns<T>}};
 }
 

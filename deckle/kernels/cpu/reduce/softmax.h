@@ -13,9 +13,9 @@ struct SoftmaxColumns {
   /// y = exp(x - a); y may be x.
   void (*exponentials)(int64_t rows, int64_t n, Columns<const T> x, const T* a, Columns<T> y);
   /// y = x a
-  void (*scaled)(int64_t rows, int64_t n, Columns<const T> x, const T* a, Columns<T> y);
+  void (*scale)(int64_t rows, int64_t n, Columns<const T> x, const T* a, Columns<T> y);
   /// y = (x - a) - b
-  void (*shifted)(int64_t rows, int64_t n, Columns<const T> x, const T* a, const T* b, Columns<T> y);
+  void (*shift_by)(int64_t rows, int64_t n, Columns<const T> x, const T* a, const T* b, Columns<T> y);
   /// products = grad y
   void (*products)(int64_t rows, int64_t n, Columns<const T> grad, Columns<const T> y, Columns<T> products);
   /// x_grad = y (grad - a)

@@ -72,10 +72,10 @@ void ColumnSoftmax<T>::forward(bool logarithm, int64_t rows, int64_t n, ColumnTi
   for_blocks(rows, [&](int64_t r, int64_t count) {
     const Columns<T> to = y.at(r);
     if (logarithm) {
-      step_.shifted(count, n, x.rows(r, count), shift, second, to);
+      step_.shift_by(count, n, x.rows(r, count), shift, second, to);
     } else {
       if (!kept) step_.exponentials(count, n, x.rows(r, count), shift, to);
-      step_.scaled(count, n, {to.first, to.stride}, second, to);
+      step_.scale(count, n, {to.first, to.stride}, second, to);
     }
     y.written(r, count);
   });

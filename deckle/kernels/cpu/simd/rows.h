@@ -27,7 +27,7 @@ concept Half = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
 
 /// Halves of type H, by their bits, as floats.
 template <Half H, class D>
-HWY_INLINE hn::Vec<D> widened(D d, hn::Vec<hn::Rebind<uint16_t, D>> bits) {
+HWY_INLINE hn::Vec<D> promote_half(D d, hn::Vec<hn::Rebind<uint16_t, D>> bits) {
   if constexpr (std::is_same_v<H, bfloat16>) {
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<D>(), bits)));
   } else {
@@ -50,7 +50,7 @@ HWY_INLINE hn::Vec<D> load_vector(D d, const hn::TFromD<D>* from) {
 }
 template <class D, Half H>
 HWY_INLINE hn::Vec<D> load_vector(D d, const H* from) {
-  return widened<H>(d, hn::LoadU(hn::Rebind<uint16_t, D>(), reinterpret_cast<const uint16_t*>(from)));
+  return promote_half<H>(d, hn::LoadU(hn::Rebind<uint16_t, D>(), reinterpret_cast<const uint16_t*>(from)));
 }
 
 /// A vector's worth of a run: all lanes, or the first `count`. Functions over runs take it by template, so that the
@@ -76,7 +76,7 @@ struct TailPart {
   HWY_INLINE hn::Vec<D> load(const H* from) const {
 #if HWY_TARGET <= HWY_AVX3
     const hn::Rebind<uint16_t, D> halves;
-    return widened<H>(d, hn::MaskedLoad(hn::FirstN(halves, count), halves, reinterpret_cast<const uint16_t*>(from)));
+    return promote_half<H>(d, hn::MaskedLoad(hn::FirstN(halves, count), halves, reinterpret_cast<const uint16_t*>(from)));
 #else  // masked loads of 16 bits read beyond the end
     H some[hn::MaxLanes(D())] = {};
     std::copy_n(from, count, some);

@@ -42,7 +42,7 @@ const Read<T>* read(const T* from, int64_t n, [[maybe_unused]] float* buffer) {
 }
 
 template <typename Sum, typename R>
-Sum widened(R value) {
+Sum to_sum(R value) {
   return static_cast<Sum>(value);
 }
 
@@ -106,17 +106,17 @@ void sum_rows_of(const void* base, const ChosenRows& chosen, void* target) {
       std::fill_n(sums, n, Bits{0});
     } else {
       const Read<T>* const x = read(start + first, n, buffer);
-      for (int64_t j = 0; j < n; ++j) sums[j] = widened<Bits>(x[j]);
+      for (int64_t j = 0; j < n; ++j) sums[j] = to_sum<Bits>(x[j]);
     }
     for (int64_t i = 0; i < chosen.count; ++i) {
       const Read<T>* const x = read(row(i) + first, n, buffer);
       if constexpr (std::is_integral_v<T>) {
-        for (int64_t j = 0; j < n; ++j) sums[j] += widened<Bits>(x[j]);
+        for (int64_t j = 0; j < n; ++j) sums[j] += to_sum<Bits>(x[j]);
       } else if (chosen.factors == nullptr) {
-        for (int64_t j = 0; j < n; ++j) sums[j] += widened<Bits>(x[j]);
+        for (int64_t j = 0; j < n; ++j) sums[j] += to_sum<Bits>(x[j]);
       } else {
         const double factor = chosen.factors[i];
-        for (int64_t j = 0; j < n; ++j) sums[j] += factor * widened<Bits>(x[j]);
+        for (int64_t j = 0; j < n; ++j) sums[j] += factor * to_sum<Bits>(x[j]);
       }
     }
     if constexpr (!std::is_integral_v<T>) {
