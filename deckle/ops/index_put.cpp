@@ -104,7 +104,7 @@ Tensor native::flat_nonzero(const Tensor& self) {
   return result;
 }
 
-Tensor native::unravelled(const Tensor& flat, IntSpan sizes) {
+Tensor native::unravel_index(const Tensor& flat, IntSpan sizes) {
   check(flat.dim() == 1 && flat.dtype() == DType::int64, Argument{"places"}, "is {} of shape {} (expected int64 of one dim)",
         name(flat.dtype()), flat.sizes());
   const auto rank = static_cast<int64_t>(sizes.size());
