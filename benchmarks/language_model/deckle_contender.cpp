@@ -25,7 +25,7 @@ namespace dk = deckle;
 
 namespace {
 
-constexpr dk::nn::DecoderOptions kModel{.vocab = 256, .width = 256, .depth = 4, .heads = 4};
+constexpr dk::nn::DecoderOptions kModel{.vocab = 256, .d_model = 256, .depth = 4, .heads = 4};
 
 std::string batch_name(size_t index, std::string_view part) { return fmt::format("{:03}.{}", index, part); }
 
@@ -58,7 +58,7 @@ class Contender {
     if (held_out > 0) dk::io::save(held, folder + "/held_out.safetensors");
     dk::io::save(dk::nn::DecoderLM(kModel).state(), folder + "/weights.safetensors");
     return fmt::format(R"({{"batches": {}, "rows": {}, "padded_rows": {}, "heads": {}, "depth": {}, "width": {}}})",
-                       saved.size() / 2, rows, padded, kModel.heads, kModel.depth, kModel.width);
+                       saved.size() / 2, rows, padded, kModel.heads, kModel.depth, kModel.d_model);
   }
 
   std::string load(std::istream& arguments) {

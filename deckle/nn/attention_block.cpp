@@ -11,14 +11,14 @@ namespace {
 
 int64_t kv_heads_of(const SelfAttentionOptions& options) { return options.kv_heads == 0 ? options.heads : options.kv_heads; }
 
-int64_t kv_width(const SelfAttentionOptions& options) { return options.width / options.heads * kv_heads_of(options); }
+int64_t kv_width(const SelfAttentionOptions& options) { return options.d_model / options.heads * kv_heads_of(options); }
 
 const SelfAttentionOptions& check_options(const SelfAttentionOptions& options) {
-  check(options.heads >= 1 && options.width >= 1 && options.width % options.heads == 0,
-        "width {} is no multiple of {} heads (expected one)", options.width, options.heads);
-  check((options.width / options.heads) % 2 == 0,
-        "the head size is {}, {} / {} heads (expected an even one, for rotary positions)", options.width / options.heads,
-        options.width, options.heads);
+  check(options.heads >= 1 && options.d_model >= 1 && options.d_model % options.heads == 0,
+        "d_model {} is no multiple of {} heads (expected one)", options.d_model, options.heads);
+  check((options.d_model / options.heads) % 2 == 0,
+        "the head size is {}, {} / {} heads (expected an even one, for rotary positions)", options.d_model / options.heads,
+        options.d_model, options.heads);
   check(kv_heads_of(options) >= 1 && options.heads % kv_heads_of(options) == 0,
         "{} heads are no multiple of {} key and value heads (expected one)", options.heads, kv_heads_of(options));
   return options;
@@ -27,11 +27,11 @@ const SelfAttentionOptions& check_options(const SelfAttentionOptions& options) {
 }  // namespace
 
 SelfAttention::SelfAttention(const SelfAttentionOptions& options, Generator& generator)
-    : query(check_options(options).width, options.width, {.bias = false, .generator = &generator}),
-      key(options.width, kv_width(options), {.bias = false, .generator = &generator}),
-      value(options.width, kv_width(options), {.bias = false, .generator = &generator}),
-      out(options.width, options.width, {.bias = false, .scale = options.out_scale, .generator = &generator}),
-      head_dim_(options.width / options.heads) {}
+    : query(check_options(options).d_model, options.d_model, {.bias = false, .generator = &generator}),
+      key(options.d_model, kv_width(options), {.bias = false, .generator = &generator}),
+      value(options.d_model, kv_width(options), {.bias = false, .generator = &generator}),
+      out(options.d_model, options.d_model, {.bias = false, .scale = options.out_scale, .generator = &generator}),
+      head_dim_(options.d_model / options.heads) {}
 
 Plan SelfAttention::plan(const Tensor& x) const {
   const Tensor k = shape_of_heads(x, kv_heads());

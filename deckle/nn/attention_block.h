@@ -9,7 +9,7 @@
 namespace deckle::nn {
 
 struct SelfAttentionOptions {
-  int64_t width = 0;
+  int64_t d_model = 0;
   int64_t heads = 1;
   int64_t kv_heads = 0;  // 0: as many as heads; else a divisor of heads
   double out_scale = 1;  // of the starting values of the last product
@@ -25,7 +25,7 @@ class SelfAttention final : public Module {
   Plan plan(const NestedTensor& x) const;
   Plan plan(const NestedTensor& x, const KeyValueCache& cache) const;
 
-  /// x [B, L, width], ragged or not.
+  /// x [B, L, d_model], ragged or not.
   template <TensorLike X>
   X operator()(const X& x, const RotaryAngles& angles, const Plan& shared) const {
     const X q = rotate(split_heads(query(x)), angles);
@@ -58,7 +58,7 @@ class SelfAttention final : public Module {
   NestedTensor split_heads(const NestedTensor& x) const { return NestedTensor::of_op(split_heads(x.values()), x.ragged()); }
   Tensor merge_heads(const Tensor& x) const;
   NestedTensor merge_heads(const NestedTensor& x) const { return NestedTensor::of_op(merge_heads(x.values()), x.ragged()); }
-  /// [..., heads, D] beside x [..., width], without memory of its own: plans read shapes alone.
+  /// [..., heads, D] beside x [..., d_model], without memory of its own: plans read shapes alone.
   Tensor shape_of_heads(const Tensor& x, int64_t heads) const;
 
   int64_t head_dim_;

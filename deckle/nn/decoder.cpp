@@ -24,16 +24,16 @@ namespace {
 double branch_scale(const DecoderOptions& options) { return 1 / std::sqrt(2.0 * static_cast<double>(options.depth)); }
 
 int64_t hidden_of(const DecoderOptions& options) {
-  return options.hidden > 0 ? options.hidden : (options.width * 8 / 3 + 31) / 32 * 32;
+  return options.hidden > 0 ? options.hidden : (options.d_model * 8 / 3 + 31) / 32 * 32;
 }
 
 const DecoderOptions& check_options(const DecoderOptions& options) {
   call_as("DecoderOptions", [&] {
-    check(options.vocab >= 1 && options.width >= 1 && options.depth >= 0 && options.heads >= 1,
-          "vocab {}, width {}, depth {}, heads {} (expected 1 or more, depth 0 or more)", options.vocab, options.width,
+    check(options.vocab >= 1 && options.d_model >= 1 && options.depth >= 0 && options.heads >= 1,
+          "vocab {}, d_model {}, depth {}, heads {} (expected 1 or more, depth 0 or more)", options.vocab, options.d_model,
           options.depth, options.heads);
-    check(options.width % options.heads == 0, Argument{"width"}, "is {}, no multiple of {} heads (expected one)", options.width,
-          options.heads);
+    check(options.d_model % options.heads == 0, Argument{"d_model"}, "is {}, no multiple of {} heads (expected one)",
+          options.d_model, options.heads);
   });
   return options;
 }
@@ -78,22 +78,22 @@ Tensor rows_without_last(const Ragged& ragged) {
 }  // namespace
 
 DecoderBlock::DecoderBlock(const DecoderOptions& options, Generator& generator)
-    : attention_norm(options.width),
+    : attention_norm(options.d_model),
       attention(
-          {.width = options.width, .heads = options.heads, .kv_heads = options.kv_heads, .out_scale = branch_scale(options)},
+          {.d_model = options.d_model, .heads = options.heads, .kv_heads = options.kv_heads, .out_scale = branch_scale(options)},
           generator),
-      feed_forward_norm(options.width),
-      feed_forward(options.width, hidden_of(options), branch_scale(options), generator) {}
+      feed_forward_norm(options.d_model),
+      feed_forward(options.d_model, hidden_of(options), branch_scale(options), generator) {}
 
 DecoderLM::DecoderLM(const DecoderOptions& options) : DecoderLM(check_options(options), Generator(options.seed)) {}
 
 DecoderLM::DecoderLM(const DecoderOptions& options, Generator generator)
-    : embedding(options.vocab, options.width,
-                {.standard_deviation = 1 / std::sqrt(static_cast<double>(options.width)), .generator = &generator}),
-      norm(options.width),
-      head(options.width, options.vocab, {.bias = false, .scale = 0.5, .generator = &generator}),
+    : embedding(options.vocab, options.d_model,
+                {.standard_deviation = 1 / std::sqrt(static_cast<double>(options.d_model)), .generator = &generator}),
+      norm(options.d_model),
+      head(options.d_model, options.vocab, {.bias = false, .scale = 0.5, .generator = &generator}),
       options_(options),
-      rotary_(options.width / options.heads, options.rotary_base) {
+      rotary_(options.d_model / options.heads, options.rotary_base) {
   for (int64_t i = 0; i < options.depth; ++i) blocks.emplace_back(options, generator);
 }
 
@@ -141,7 +141,7 @@ Tensor DecoderLM::loss(const NestedTensor& tokens) const try {
 
 KeyValueCache DecoderLM::make_cache() const {
   const int64_t kv_heads = options_.kv_heads == 0 ? options_.heads : options_.kv_heads;
-  return {std::ssize(blocks), kv_heads, options_.width / options_.heads, autocast_dtype().value_or(dtype()), device()};
+  return {std::ssize(blocks), kv_heads, options_.d_model / options_.heads, autocast_dtype().value_or(dtype()), device()};
 }
 
 Tensor DecoderLM::next_logits(const NestedTensor& tokens, KeyValueCache& cache) const {

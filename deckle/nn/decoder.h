@@ -12,11 +12,11 @@ namespace deckle::nn {
 
 struct DecoderOptions {
   int64_t vocab = 256;
-  int64_t width = 256;
+  int64_t d_model = 256;
   int64_t depth = 4;
   int64_t heads = 4;
   int64_t kv_heads = 0;  // 0: as many as heads
-  int64_t hidden = 0;    // of the feed-forward blocks; 0: 8/3 of the width, up to a multiple of 32
+  int64_t hidden = 0;    // of the feed-forward blocks; 0: 8/3 of d_model, up to a multiple of 32
   double rotary_base = 10'000;
   uint64_t seed = 1;  // of the starting values
 };

@@ -11,10 +11,10 @@ namespace deckle::nn {
 class SwiGLU final : public Module {
  public:
   /// `out_scale` scales the starting values of the last product.
-  SwiGLU(IntArg width, IntArg hidden, FloatArg out_scale, Generator& generator)
-      : in(width, hidden, {.bias = false, .generator = &generator}),
-        gate(width, hidden, {.bias = false, .generator = &generator}),
-        out(hidden, width, {.bias = false, .scale = out_scale, .generator = &generator}) {}
+  SwiGLU(IntArg d_model, IntArg hidden, FloatArg out_scale, Generator& generator)
+      : in(d_model, hidden, {.bias = false, .generator = &generator}),
+        gate(d_model, hidden, {.bias = false, .generator = &generator}),
+        out(hidden, d_model, {.bias = false, .scale = out_scale, .generator = &generator}) {}
 
   template <TensorLike X>
   X operator()(const X& x) const {
@@ -31,8 +31,8 @@ class SwiGLU final : public Module {
 /// out(gelu(in(x))), with biases.
 class GeluFeedForward final : public Module {
  public:
-  GeluFeedForward(IntArg width, IntArg hidden, FloatArg out_scale, Generator& generator)
-      : in(width, hidden, {.generator = &generator}), out(hidden, width, {.scale = out_scale, .generator = &generator}) {}
+  GeluFeedForward(IntArg d_model, IntArg hidden, FloatArg out_scale, Generator& generator)
+      : in(d_model, hidden, {.generator = &generator}), out(hidden, d_model, {.scale = out_scale, .generator = &generator}) {}
 
   template <TensorLike X>
   X operator()(const X& x) const {

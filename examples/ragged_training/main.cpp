@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   }
   try {
     dk::io::TextDataset texts(argv[1]);
-    dk::nn::DecoderLM model({.vocab = 256, .width = 128, .depth = 2, .heads = 4});
+    dk::nn::DecoderLM model({.vocab = 256, .d_model = 128, .depth = 2, .heads = 4});
     dk::optim::AdamW optimizer(model.parameters(), {.lr = 3e-3});
 
     int step = 0;

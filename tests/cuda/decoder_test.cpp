@@ -10,7 +10,7 @@ namespace deckle {
 namespace {
 
 const Device kGpu = Device::cuda();
-constexpr nn::DecoderOptions kModel{.vocab = 31, .width = 128, .depth = 2, .heads = 2, .kv_heads = 1, .hidden = 160, .seed = 3};
+constexpr nn::DecoderOptions kModel{.vocab = 31, .d_model = 128, .depth = 2, .heads = 2, .kv_heads = 1, .hidden = 160, .seed = 3};
 
 NestedTensor chain(int64_t number) {
   const std::vector<int64_t> lengths{50, 0, 70, 1, 39};

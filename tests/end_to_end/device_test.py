@@ -15,7 +15,7 @@ import unittest
 
 DECKLE = TOLERANCES = None
 ABSENT = re.compile("asked of a (build without CUDA|machine whose NVIDIA driver is missing|machine without a usable GPU)")
-SMALL = ["--width", 64, "--depth", 2, "--heads", 2, "--tokens", 400, "--validation", 0.2, "--steps", 20]
+SMALL = ["--d-model", 64, "--depth", 2, "--heads", 2, "--tokens", 400, "--validation", 0.2, "--steps", 20]
 
 
 def run(folder, *arguments):
@@ -92,10 +92,10 @@ class OnADevice(unittest.TestCase):
         self.assertTrue(self.sample("bf16", "--device", "cuda", "--dtype", "bf16").startswith("deckle "))
 
     def test_a_model_beyond_the_memory_of_the_gpu_is_refused(self):
-        result = run(self.folder, "train", "--text", "never-read", "--steps", 1, "--device", "cuda", "--width", 65_536,
+        result = run(self.folder, "train", "--text", "never-read", "--steps", 1, "--device", "cuda", "--d-model", 65_536,
                      "--depth", 1_000, "--heads", 1_024)
         self.assertNotEqual(result.returncode, 0)
-        self.assertRegex(result.stderr, r"training needs .* cuda:0 has .*: lower --width")
+        self.assertRegex(result.stderr, r"training needs .* cuda:0 has .*: lower --d-model")
 
     def test_it_learns_in_graphs(self):
         got = self.bits("graphs", "--device", "cuda", "--graph")

@@ -18,7 +18,7 @@ import time
 import unittest
 
 DECKLE = None
-SMALL = {"--width": 32, "--depth": 2, "--heads": 2, "--tokens": 400, "--validation": 0.2}
+SMALL = {"--d-model": 32, "--depth": 2, "--heads": 2, "--tokens": 400, "--validation": 0.2}
 
 
 def with_defaults(arguments, **defaults):
@@ -189,7 +189,7 @@ class Training(unittest.TestCase):
 
     def test_a_second_ctrl_c_ends_a_long_step_at_once(self):
         for attempt in range(50):
-            process = self.long_step(self.folder / f"long-step-{attempt}", "--tokens", 100_000, "--width", 256, "--depth", 8)
+            process = self.long_step(self.folder / f"long-step-{attempt}", "--tokens", 100_000, "--d-model", 256, "--depth", 8)
             self.interrupt(process)
             time.sleep(0.15)
             self.interrupt(process)
@@ -218,9 +218,9 @@ class Training(unittest.TestCase):
         self.assert_same_end(run)
 
     def test_a_model_beyond_the_memory_is_refused_before_texts_are_read(self):
-        for options in (["--width", 65_536, "--depth", 1_000, "--heads", 1_024], ["--hidden", 1_000_000, "--width", 65_536]):
+        for options in (["--d-model", 65_536, "--depth", 1_000, "--heads", 1_024], ["--hidden", 1_000_000, "--d-model", 65_536]):
             result = self.command("train", "--text", "never-read", "--steps", 1, *options)
-            self.assert_one_line_error(result, "training needs", "the machine has", "lower --width")
+            self.assert_one_line_error(result, "training needs", "the machine has", "lower --d-model")
 
     def test_ctrl_c_ends_a_sample_between_two_bytes(self):
         command = [DECKLE, "sample", self.whole, "--texts", 0, "--length", 10**9]
@@ -369,7 +369,7 @@ class Training(unittest.TestCase):
                                "--kv-heads": (-1,),
                                "--weight-decay": (-1, "inf"), "--threads": (100_000, 0), "--validation": ("nan", 0, 1),
                                "--lr": (0, "nan"),
-                               "--clip": (0,), "--width": (0,), "--depth": (-1, 100_000_000), "--heads": (0,), "--beta2": (1,),
+                               "--clip": (0,), "--d-model": (0,), "--depth": (-1, 100_000_000), "--heads": (0,), "--beta2": (1,),
                                "--format": ("xml",), "--accumulate": (4_000_000_000, 1.5), "--tokens": (10**20,),
                                "--seed": (-1, "x")}.items():
             for value in values:

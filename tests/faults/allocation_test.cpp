@@ -58,7 +58,7 @@ namespace {
 /// A small model, its optimizer and a batch, always the same.
 struct Training {
   NestedTensor batch = NestedTensor::from_lengths(arange(0, 15), {5, 1, 9});
-  nn::DecoderLM model{{.vocab = 16, .width = 16, .depth = 2, .heads = 2}};
+  nn::DecoderLM model{{.vocab = 16, .d_model = 16, .depth = 2, .heads = 2}};
   optim::AdamW optimizer{model.parameters(), {.lr = 1e-2}};
 
   Tensor step() {

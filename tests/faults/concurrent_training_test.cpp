@@ -15,7 +15,7 @@ namespace {
 std::vector<double> train(uint64_t seed) {
   Generator generator(7);
   const NestedTensor batch = NestedTensor::from_lengths(randint(0, 16, {90}, {.generator = &generator}), {40, 1, 0, 49});
-  nn::DecoderLM model({.vocab = 16, .width = 32, .depth = 2, .heads = 2, .seed = seed});
+  nn::DecoderLM model({.vocab = 16, .d_model = 32, .depth = 2, .heads = 2, .seed = seed});
   optim::AdamW optimizer(model.parameters(), {.lr = 1e-2});
   std::vector<double> losses;
   for (int step = 0; step < 5; ++step) {

@@ -18,7 +18,7 @@ import time
 import unittest
 
 DECKLE = LIBRARY = None
-SMALL = "--width 32 --depth 2 --heads 2 --tokens 400 --validation 0.2 --save-minutes 0".split()
+SMALL = "--d-model 32 --depth 2 --heads 2 --tokens 400 --validation 0.2 --save-minutes 0".split()
 STEPS, SHORT = 60, 2
 KILLS = int(os.environ.get("DECKLE_KILLS", "5"))
 SEED = int(os.environ.get("DECKLE_TEST_SEED") or random.SystemRandom().randrange(10**6))

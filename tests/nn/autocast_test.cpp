@@ -21,7 +21,7 @@ namespace {
 
 using testing::expect_error;
 
-constexpr DecoderOptions kSmall{.vocab = 31, .width = 32, .depth = 2, .heads = 4, .hidden = 48, .seed = 3};
+constexpr DecoderOptions kSmall{.vocab = 31, .d_model = 32, .depth = 2, .heads = 4, .hidden = 48, .seed = 3};
 
 /// Texts whose next token depends on the one before.
 NestedTensor chain(uint64_t number) {

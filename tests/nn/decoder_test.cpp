@@ -14,7 +14,7 @@ namespace {
 using testing::expect_close;
 using testing::expect_error;
 
-constexpr DecoderOptions kSmall{.vocab = 13, .width = 16, .depth = 2, .heads = 4, .kv_heads = 2, .hidden = 20, .seed = 3};
+constexpr DecoderOptions kSmall{.vocab = 13, .d_model = 16, .depth = 2, .heads = 4, .kv_heads = 2, .hidden = 20, .seed = 3};
 
 NestedTensor random_tokens(const std::vector<int64_t>& lengths, int64_t vocab = kSmall.vocab) {
   int64_t rows = 0;
@@ -132,15 +132,15 @@ TEST(DecoderLM, TheSeedDecidesTheStart) {
 }
 
 TEST(DecoderLM, AFreshModelKnowsNothingInParticular) {
-  const DecoderLM model({.vocab = 256, .width = 64, .depth = 3, .heads = 2});
+  const DecoderLM model({.vocab = 256, .d_model = 64, .depth = 3, .heads = 2});
   const double loss = model.loss(random_tokens({60, 40, 100}, 256)).item();
   EXPECT_NEAR(loss, std::log(256.0), 0.5);
 }
 
 TEST(DecoderLM, WrongOptionsAndInputAreErrors) {
-  expect_error([] { DecoderLM({.width = 30, .heads = 4}); }, "DecoderOptions: width is 30, no multiple of 4 heads");
-  expect_error([] { DecoderLM({.width = 12, .heads = 4}); }, "the head size is 3");
-  expect_error([] { DecoderLM({.width = 32, .heads = 4, .kv_heads = 3}); }, "no multiple of 3 key and value heads");
+  expect_error([] { DecoderLM({.d_model = 30, .heads = 4}); }, "DecoderOptions: d_model is 30, no multiple of 4 heads");
+  expect_error([] { DecoderLM({.d_model = 12, .heads = 4}); }, "the head size is 3");
+  expect_error([] { DecoderLM({.d_model = 32, .heads = 4, .kv_heads = 3}); }, "no multiple of 3 key and value heads");
   const DecoderLM model(kSmall);
   expect_error([&] { model.loss(random_tokens({1, 0, 1})); }, "no component has two tokens");
   expect_error([&] { model.loss(random_tokens({4}, 300)); }, "");

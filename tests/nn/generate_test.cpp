@@ -40,7 +40,7 @@ Tensor token_tensor(const std::vector<int64_t>& tokens) {
 /// Tokens of several sequences that come and go; the cache must give what the whole sequences do.
 TEST(KeyValueCache, GivesTheLogitsOfTheWholeSequences) {
   constexpr int64_t kVocab = 17;
-  const DecoderLM model = exact_model({.vocab = kVocab, .width = 16, .depth = 3, .heads = 4, .kv_heads = 2});
+  const DecoderLM model = exact_model({.vocab = kVocab, .d_model = 16, .depth = 3, .heads = 4, .kv_heads = 2});
   KeyValueCache cache = model.make_cache();
   std::vector<std::vector<int64_t>> seen;
   for (int step = 0; step < 60; ++step) {
@@ -126,7 +126,7 @@ TEST(KeyValueCache, WhatThrowsLeavesTheLengthsAsTheyWere) {
 }
 
 TEST(KeyValueCache, NextLogitsThatThrowLeaveTheLengthsAsTheyWere) {
-  const DecoderLM model({.vocab = 9, .width = 8, .depth = 1, .heads = 1});
+  const DecoderLM model({.vocab = 9, .d_model = 8, .depth = 1, .heads = 1});
   KeyValueCache cache = model.make_cache(), other(1, 1, 8, DType::float64);  // not what the model computes in
   cache.add();
   other.add();
@@ -140,7 +140,7 @@ TEST(KeyValueCache, NextLogitsThatThrowLeaveTheLengthsAsTheyWere) {
 }
 
 TEST(KeyValueCache, WrongArgumentsAreErrors) {
-  const DecoderLM model({.vocab = 9, .width = 8, .depth = 1, .heads = 1});
+  const DecoderLM model({.vocab = 9, .d_model = 8, .depth = 1, .heads = 1});
   KeyValueCache cache = model.make_cache();
   cache.add();
   expect_error([&] { cache.remove(1); }, "1 sequences, none numbered 1");
@@ -158,7 +158,7 @@ TEST(KeyValueCache, WrongArgumentsAreErrors) {
 }
 
 TEST(SequenceSampler, AgreesWithRecomputingEverything) {
-  const DecoderLM model({.vocab = 9, .width = 16, .depth = 2, .heads = 2});
+  const DecoderLM model({.vocab = 9, .d_model = 16, .depth = 2, .heads = 2});
   Generator again(5);
   const std::vector<int64_t> prompt{3, 1, 4};
   SequenceSampler sampler(model, {.temperature = 0.7, .top_k = 5});
@@ -175,7 +175,7 @@ TEST(SequenceSampler, AgreesWithRecomputingEverything) {
 
 TEST(SequenceSampler, EachSequenceGoesOnAsItWouldAlone) {
   constexpr int64_t kVocab = 50;
-  const DecoderLM model = exact_model({.vocab = kVocab, .width = 16, .depth = 2, .heads = 4, .kv_heads = 1});
+  const DecoderLM model = exact_model({.vocab = kVocab, .d_model = 16, .depth = 2, .heads = 4, .kv_heads = 1});
   const auto alone = [&](const std::vector<int64_t>& prompt, uint64_t seed) {
     auto sampler = std::make_unique<SequenceSampler>(model);
     sampler->add(prompt, seed);
@@ -239,7 +239,7 @@ TEST(SampleToken, WrongArgumentsAreErrors) {
   expect_error([&] { sample_token(tensor_of({1, infinity}), {}, generator); }, "logits hold NaN or infinity");
   expect_error([&] { sample_token(tensor_of({-infinity, -infinity}), {}, generator); }, "or are all -infinity");
   EXPECT_EQ(sample_token(tensor_of({-infinity, 1, -infinity}), {}, generator), 1);
-  const DecoderLM model({.vocab = 9, .width = 8, .depth = 1, .heads = 1});
+  const DecoderLM model({.vocab = 9, .d_model = 8, .depth = 1, .heads = 1});
   SequenceSampler sampler(model);
   expect_error([&] { sampler.add(std::vector<int64_t>{}, 1); }, "at least one token");
   expect_error([&] { sampler.add(std::vector<int64_t>{9}, 1); }, "the vocabulary 9 tokens");

@@ -17,7 +17,7 @@ using testing::expect_error;
 using testing::random_tensor;
 
 TEST(Module, NamesParametersByTheirPlace) {
-  const DecoderLM model({.vocab = 11, .width = 8, .depth = 2, .heads = 2, .hidden = 12});
+  const DecoderLM model({.vocab = 11, .d_model = 8, .depth = 2, .heads = 2, .hidden = 12});
   std::set<std::string> names;
   for (const NamedParameter& parameter : model.named_parameters())
     EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name;
@@ -30,8 +30,8 @@ TEST(Module, NamesParametersByTheirPlace) {
 }
 
 TEST(Module, StateSharesMemoryAndLoadCopies) {
-  const DecoderLM model({.vocab = 5, .width = 4, .depth = 1, .heads = 1, .seed = 1});
-  const DecoderLM other({.vocab = 5, .width = 4, .depth = 1, .heads = 1, .seed = 2});
+  const DecoderLM model({.vocab = 5, .d_model = 4, .depth = 1, .heads = 1, .seed = 1});
+  const DecoderLM other({.vocab = 5, .d_model = 4, .depth = 1, .heads = 1, .seed = 2});
   EXPECT_NE(model.head.weight.to_vector(), other.head.weight.to_vector());
   other.load_state(model.state());
   for (const auto& [name, tensor] : model.state()) expect_equal(other.state().at(name), tensor);
@@ -41,15 +41,15 @@ TEST(Module, StateSharesMemoryAndLoadCopies) {
 }
 
 TEST(Module, ACopySharesParameters) {
-  const DecoderLM model({.vocab = 5, .width = 4, .depth = 1, .heads = 1});
+  const DecoderLM model({.vocab = 5, .d_model = 4, .depth = 1, .heads = 1});
   const DecoderLM copy = model;
   EXPECT_TRUE(copy.blocks[0].attention.out.weight.is_same(model.blocks[0].attention.out.weight));
 }
 
 TEST(Module, AStateThatDoesNotFitIsAnErrorAndChangesNothing) {
-  const DecoderLM model({.vocab = 5, .width = 4, .depth = 1, .heads = 1});
+  const DecoderLM model({.vocab = 5, .d_model = 4, .depth = 1, .heads = 1});
   const std::vector<double> before = model.embedding.weight.to_vector();
-  auto state = DecoderLM({.vocab = 5, .width = 4, .depth = 1, .heads = 1, .seed = 9}).state();
+  auto state = DecoderLM({.vocab = 5, .d_model = 4, .depth = 1, .heads = 1, .seed = 9}).state();
   auto missing = state;
   missing.erase("norm.weight");
   expect_error([&] { model.load_state(missing); }, "\"norm.weight\" is missing");

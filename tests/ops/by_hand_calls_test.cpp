@@ -240,7 +240,7 @@ std::vector<Sample> samples() {
        }},
       {"DecoderLM::loss",
        [] {
-         const nn::DecoderLM model({.vocab = 13, .width = 16, .depth = 1, .heads = 4, .kv_heads = 2, .hidden = 20});
+         const nn::DecoderLM model({.vocab = 13, .d_model = 16, .depth = 1, .heads = 4, .kv_heads = 2, .hidden = 20});
          return of(model.loss(NestedTensor::from_lengths(tensor<int64_t>({1, 2, 3, 4, 5}), {3, 2})));
        }},
       {"gradient_norms",

@@ -139,11 +139,11 @@ void add_train(CLI::App& app, TrainCommand& command) {
   train->add_option("--field", options.reading.field, "JSONL field with the text");
   train->add_option("--max-length", options.reading.max_length, "Cut longer texts (bytes; 0: never)")->check(whole(0, kMany));
   train->add_option("--validation", options.validation, "Share of the texts that is held out")->check(kPart);
-  train->add_option("--width", options.model.width, "Width of the model")->check(whole(1, 65'536));
+  train->add_option("--d-model", options.model.d_model, "d_model: features of a token")->check(whole(1, 65'536));
   train->add_option("--depth", options.model.depth, "Number of layers")->check(whole(1, 1'000));
   train->add_option("--heads", options.model.heads, "Attention heads")->check(whole(1, 1'024));
   train->add_option("--kv-heads", options.model.kv_heads, "Key and value heads (0: as many as heads)")->check(whole(0, 1'024));
-  train->add_option("--hidden", options.model.hidden, "Width of the feed-forward blocks (0: 8/3 of the width)")
+  train->add_option("--hidden", options.model.hidden, "Width of the feed-forward blocks (0: 8/3 of d_model)")
       ->check(whole(0, 1'000'000));
   train->add_option("--tokens", options.tokens, "Bytes to predict per batch")->check(whole(1, 1'000'000'000));
   train->add_option("--accumulate", options.accumulate, "Batches per step")->check(whole(1, 1'000'000));
@@ -174,7 +174,7 @@ void add_train(CLI::App& app, TrainCommand& command) {
       "threads.\n\n"
       "Examples:\n"
       "  deckle train --text quotes.txt --minutes 5\n"
-      "  deckle train --text mails.jsonl --field body --steps 20000 --width 512 --depth 8 --run runs/mails\n"
+      "  deckle train --text mails.jsonl --field body --steps 20000 --d-model 512 --depth 8 --run runs/mails\n"
       "  deckle train --text quotes.txt --minutes 5 --device cuda --dtype bf16\n"
       "  deckle train --resume runs/mails");
 }

@@ -18,17 +18,17 @@ constexpr double kId = 8;
 constexpr double kSavedWidths = 8;
 
 double parameter_bytes(const nn::DecoderOptions& model) {
-  const auto width = static_cast<double>(model.width), heads = static_cast<double>(model.heads);
-  const double hidden = model.hidden > 0 ? static_cast<double>(model.hidden) : width * 8 / 3;
+  const auto d_model = static_cast<double>(model.d_model), heads = static_cast<double>(model.heads);
+  const double hidden = model.hidden > 0 ? static_cast<double>(model.hidden) : d_model * 8 / 3;
   const double kv_share = model.kv_heads > 0 ? static_cast<double>(model.kv_heads) / heads : 1;
-  const double layer = width * width * (2 + 2 * kv_share) + 3 * width * hidden;
-  const double parameters = static_cast<double>(model.depth) * layer + 2 * static_cast<double>(model.vocab) * width;
+  const double layer = d_model * d_model * (2 + 2 * kv_share) + 3 * d_model * hidden;
+  const double parameters = static_cast<double>(model.depth) * layer + 2 * static_cast<double>(model.vocab) * d_model;
   return 4 * kFloat * parameters;  // with a gradient and two averages of each
 }
 
 double step_bytes(const TrainOptions& options, int64_t text_bytes) {
   const auto tokens = static_cast<double>(std::min(options.tokens, text_bytes));
-  const double saved = kSavedWidths * static_cast<double>(options.model.width) * static_cast<double>(options.model.depth) +
+  const double saved = kSavedWidths * static_cast<double>(options.model.d_model) * static_cast<double>(options.model.depth) +
                        static_cast<double>(options.model.vocab);
   return tokens * (kFloat * saved + kId * static_cast<double>(options.accumulate));
 }
@@ -38,7 +38,7 @@ double step_bytes(const TrainOptions& options, int64_t text_bytes) {
 void require_memory(const TrainOptions& options, int64_t text_bytes, double available, const std::string& owner) {
   const double model = parameter_bytes(options.model), step = step_bytes(options, text_bytes);
   check(model + step <= available,
-        "training needs {} of memory or more ({} of it for parameters, gradients and averages), {} has {}: lower --width, "
+        "training needs {} of memory or more ({} of it for parameters, gradients and averages), {} has {}: lower --d-model, "
         "--depth, --hidden, --tokens or --accumulate",
         bytes_text(model + step), bytes_text(model), owner, bytes_text(available));
 }

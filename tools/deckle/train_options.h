@@ -19,7 +19,7 @@ struct TrainOptions {
   int64_t steps = 0;
 
   // A small model with many small steps: within minutes on a few cores it learns more than a large one.
-  nn::DecoderOptions model{.width = 160, .depth = 4, .heads = 5};
+  nn::DecoderOptions model{.d_model = 160, .depth = 4, .heads = 5};
   int64_t tokens = 2048;   // per batch
   int64_t accumulate = 1;  // batches per step
   double lr = 3e-3;

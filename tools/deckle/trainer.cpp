@@ -161,9 +161,9 @@ void Trainer::describe() const {
   say("{}: {}, {}, lengths {}..{} (median {}); padding avoided: {:.0f} %\n", name, count_text(training_.size(), "text"),
       bytes_text(static_cast<double>(lengths.total)), with_commas(lengths.min), with_commas(lengths.max),
       with_commas(lengths.median), 100 * training_.padding_share({.tokens = options_.tokens, .seed = options_.seed}));
-  say("model: decoder, {} x {}, {} parameters; seed {}; {}{}\n", count_text(options_.model.depth, "layer"), options_.model.width,
-      short_count(static_cast<double>(model_.parameter_count())), options_.seed, placement_text(options_.dtype, device_),
-      options_.graph && device_.is_cuda() ? ", one graph a step" : "");
+  say("model: decoder, {} x {}, {} parameters; seed {}; {}{}\n", count_text(options_.model.depth, "layer"),
+      options_.model.d_model, short_count(static_cast<double>(model_.parameter_count())), options_.seed,
+      placement_text(options_.dtype, device_), options_.graph && device_.is_cuda() ? ", one graph a step" : "");
 }
 
 void Trainer::run() {

@@ -53,7 +53,7 @@ struct Training {
   explicit Training(int64_t count = 1, int64_t texts = 0)
       : model(placed()), optimizer(model.parameters(), {}), options{count, kTokens, kLongest, texts, 1.0, {}} {}
   static nn::DecoderLM placed() {
-    nn::DecoderLM model({.vocab = 31, .width = 32, .depth = 2, .heads = 2, .seed = 3});
+    nn::DecoderLM model({.vocab = 31, .d_model = 32, .depth = 2, .heads = 2, .seed = 3});
     model.to(kGpu);
     return model;
   }
@@ -161,7 +161,7 @@ std::vector<LossCurve::Point> curve_of(const TemporaryFolder& place, const std::
   options.tokens = 200;
   options.accumulate = accumulate;
   options.graph = graph;
-  options.model.width = 32;
+  options.model.d_model = 32;
   options.model.depth = 1;
   options.model.heads = 2;
   Trainer(options, {.folder = (place / name).string()}, kGpu).run();

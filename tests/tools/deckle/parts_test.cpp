@@ -100,7 +100,7 @@ TEST(TrainOptions, ComeBackFromACheckpoint) {
   options.reading = {.format = io::TextFormat::jsonl, .field = "body", .max_length = 7};
   options.lr = 0.1 + 0.2;
   options.seed = UINT64_MAX;
-  options.model.width = 48;
+  options.model.d_model = 48;
   io::Checkpoint checkpoint;
   options.save(checkpoint);
   const TrainOptions loaded = TrainOptions::load(checkpoint);
@@ -191,7 +191,7 @@ std::filesystem::path train_a_little(const TemporaryFolder& place, const std::st
   options.text = {(place / "texts.txt").string()};
   options.validation = 0.3;
   options.steps = 3;
-  options.model.width = 16;
+  options.model.d_model = 16;
   options.model.depth = 1;
   options.model.heads = 2;
   Trainer(options, {.folder = (place / folder).string()}, Device()).run();
