@@ -34,6 +34,10 @@ struct KernelRow {
   }
 };
 
+/// KernelRow{&cpu, DECKLE_CUDA_KERNEL(cuda)}.
+template <typename Kernel, typename Other>
+KernelRow(Kernel*, Other) -> KernelRow<Kernel>;
+
 /// All defined tensors must live on one device; returns it.
 Device common_device(std::span<const Tensor> tensors);
 /// The same of several lists beside each other.

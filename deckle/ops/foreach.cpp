@@ -59,30 +59,18 @@ decltype(cpu::foreach_sqrt) foreach_sqrt;
 
 namespace {
 
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_adamw)> kAdamw{&kernels::cpu::foreach_adamw,
-                                                                            DECKLE_CUDA_KERNEL(foreach_adamw)};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_adamw_counted)> kAdamwCounted{
-    &kernels::cpu::foreach_adamw_counted, DECKLE_CUDA_KERNEL(foreach_adamw_counted)};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd_momentum)> kSgdMomentum{
-    &kernels::cpu::foreach_sgd_momentum, DECKLE_CUDA_KERNEL(foreach_sgd_momentum)};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sgd)> kSgd{&kernels::cpu::foreach_sgd,
-                                                                        DECKLE_CUDA_KERNEL(foreach_sgd)};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_add)> kAdd{&kernels::cpu::foreach_add,
-                                                                        DECKLE_CUDA_KERNEL(foreach_add)};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_mul)> kMul{&kernels::cpu::foreach_mul,
-                                                                        DECKLE_CUDA_KERNEL(foreach_mul)};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_copy)> kCopy{&kernels::cpu::foreach_copy,
-                                                                          DECKLE_CUDA_KERNEL(foreach_copy)};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_scale)> kScale{&kernels::cpu::foreach_scale,
-                                                                            DECKLE_CUDA_KERNEL(foreach_scale)};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_scale_by)> kScaleBy{&kernels::cpu::foreach_scale_by,
-                                                                                 DECKLE_CUDA_KERNEL(foreach_scale_by)};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcmul)> kAddcmul{&kernels::cpu::foreach_addcmul,
-                                                                                DECKLE_CUDA_KERNEL(foreach_addcmul)};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_addcdiv)> kAddcdiv{&kernels::cpu::foreach_addcdiv,
-                                                                                DECKLE_CUDA_KERNEL(foreach_addcdiv)};
-constexpr dispatch::KernelRow<decltype(kernels::cpu::foreach_sqrt)> kSqrt{&kernels::cpu::foreach_sqrt,
-                                                                          DECKLE_CUDA_KERNEL(foreach_sqrt)};
+constexpr dispatch::KernelRow kAdamw{&kernels::cpu::foreach_adamw, DECKLE_CUDA_KERNEL(foreach_adamw)};
+constexpr dispatch::KernelRow kAdamwCounted{&kernels::cpu::foreach_adamw_counted, DECKLE_CUDA_KERNEL(foreach_adamw_counted)};
+constexpr dispatch::KernelRow kSgdMomentum{&kernels::cpu::foreach_sgd_momentum, DECKLE_CUDA_KERNEL(foreach_sgd_momentum)};
+constexpr dispatch::KernelRow kSgd{&kernels::cpu::foreach_sgd, DECKLE_CUDA_KERNEL(foreach_sgd)};
+constexpr dispatch::KernelRow kAdd{&kernels::cpu::foreach_add, DECKLE_CUDA_KERNEL(foreach_add)};
+constexpr dispatch::KernelRow kMul{&kernels::cpu::foreach_mul, DECKLE_CUDA_KERNEL(foreach_mul)};
+constexpr dispatch::KernelRow kCopy{&kernels::cpu::foreach_copy, DECKLE_CUDA_KERNEL(foreach_copy)};
+constexpr dispatch::KernelRow kScale{&kernels::cpu::foreach_scale, DECKLE_CUDA_KERNEL(foreach_scale)};
+constexpr dispatch::KernelRow kScaleBy{&kernels::cpu::foreach_scale_by, DECKLE_CUDA_KERNEL(foreach_scale_by)};
+constexpr dispatch::KernelRow kAddcmul{&kernels::cpu::foreach_addcmul, DECKLE_CUDA_KERNEL(foreach_addcmul)};
+constexpr dispatch::KernelRow kAddcdiv{&kernels::cpu::foreach_addcdiv, DECKLE_CUDA_KERNEL(foreach_addcdiv)};
+constexpr dispatch::KernelRow kSqrt{&kernels::cpu::foreach_sqrt, DECKLE_CUDA_KERNEL(foreach_sqrt)};
 
 void check_alike(const std::vector<TensorList>& lists, size_t written) {
   for (size_t j = 0; j < lists.size(); ++j) {

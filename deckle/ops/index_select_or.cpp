@@ -19,8 +19,7 @@ decltype(cpu::index_select_or) index_select_or;
 
 namespace {
 
-constexpr dispatch::KernelRow<decltype(kernels::cpu::index_select_or)> kIndexSelectOr{&kernels::cpu::index_select_or,
-                                                                                      DECKLE_CUDA_KERNEL(index_select_or)};
+constexpr dispatch::KernelRow kIndexSelectOr{&kernels::cpu::index_select_or, DECKLE_CUDA_KERNEL(index_select_or)};
 
 }  // namespace
 

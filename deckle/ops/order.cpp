@@ -70,7 +70,7 @@ void search(const Context&, const View& rows, const View& wanted, bool right, co
     search_all<double, int64_t>(rows, wanted, right, mixed, result);
 }
 
-constexpr dispatch::KernelRow<decltype(search)> kSearch{&search, DECKLE_CUDA_KERNEL(search_rows)};
+constexpr dispatch::KernelRow kSearch{&search, DECKLE_CUDA_KERNEL(search_rows)};
 
 }  // namespace
 

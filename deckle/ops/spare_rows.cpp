@@ -15,8 +15,7 @@ decltype(cpu::clear_spare_rows) clear_spare_rows;
 namespace native {
 namespace {
 
-constexpr dispatch::KernelRow<decltype(kernels::cpu::clear_spare_rows)> kClear{&kernels::cpu::clear_spare_rows,
-                                                                               DECKLE_CUDA_KERNEL(clear_spare_rows)};
+constexpr dispatch::KernelRow kClear{&kernels::cpu::clear_spare_rows, DECKLE_CUDA_KERNEL(clear_spare_rows)};
 
 }  // namespace
 
