@@ -298,7 +298,7 @@ void upload_mask(const AttentionPlan& plan, Device device) {
   if (!device.is_cuda()) return;
   const CompiledMask& mask = mask_of(plan);
   for (const std::span<const std::byte> part : {bytes_of(mask.bounds), bytes_of(mask.plane)}) {
-    if (!part.empty()) cuda::mirrored(part.data(), device);
+    if (!part.empty()) cuda::mirror_of(part.data(), device);
   }
 }
 

@@ -110,7 +110,7 @@ void SavedTensor::save_output(const Tensor& output) {
   tensor_ = bare(output);
 }
 
-Tensor SavedTensor::unpacked(const Node& owner) const {
+Tensor SavedTensor::unpack(const Node& owner) const {
   Tensor value;
   {
     const NoGrad quiet;
@@ -142,7 +142,7 @@ Tensor SavedTensor::get(const Node& owner) const {
   const bool packed = packed_ != nullptr;
   if (!packed && !tensor_.defined()) return {};
   if (!packed && tensor_.version() != version_) fail_changed(tensor_.sizes(), owner, tensor_.version(), version_);
-  const Tensor value = packed ? unpacked(owner) : tensor_;
+  const Tensor value = packed ? unpack(owner) : tensor_;
   if (!grad_enabled() || !is_floating(value.dtype())) return value;
   if (state_ == State::output) return with_history(value, const_cast<Node&>(owner).shared_from_this(), slot_);
   if (origin_ != nullptr) return with_history(value, origin_, slot_);

@@ -34,7 +34,7 @@ class SavedTensor {
   enum class State : uint8_t { empty, input, output, released };
   struct Packed;
 
-  Tensor unpacked(const Node& owner) const;
+  Tensor unpack(const Node& owner) const;
 
   Tensor tensor_;                         // elements and tangents, no history; undefined if packed
   std::shared_ptr<const Packed> packed_;  // shared, as its type is not known here

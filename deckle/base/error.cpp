@@ -49,8 +49,8 @@ void Error::set_op(std::string_view op, std::vector<Operand> shapes) {
   if (!quotes_ && !op_.empty() && !shapes_.empty()) {
     const OperandNames names(shapes_, shapes);
     if (names.all_known(argument_, detail_)) {
-      argument_ = names.renamed(argument_);
-      detail_ = names.renamed(detail_);
+      argument_ = names.rename(argument_);
+      detail_ = names.rename(detail_);
     } else if (op_ != op) {
       quotes_ = true;
       detail_ = fmt::format("in {}: {}{}{}", op_, argument_, argument_.empty() ? "" : " ", detail_);

@@ -80,7 +80,7 @@ bool OperandNames::all_known(std::string_view argument, std::string_view detail)
   return known;
 }
 
-std::string OperandNames::renamed(std::string_view text) const {
+std::string OperandNames::rename(std::string_view text) const {
   std::string result;
   for_each_part(text, [&](std::string_view part, bool named) {
     const auto found = named ? names_.find(part) : names_.end();

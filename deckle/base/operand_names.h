@@ -19,7 +19,7 @@ class OperandNames {
   /// Whether each operand that the texts name has a name outside.
   bool all_known(std::string_view argument, std::string_view detail) const;
   /// `text` with the names of outside, each where it stands as a word.
-  std::string renamed(std::string_view text) const;
+  std::string rename(std::string_view text) const;
 
  private:
   std::map<std::string, std::optional<std::string>, std::less<>> names_;

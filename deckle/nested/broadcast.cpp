@@ -112,7 +112,7 @@ Tensor beside_rows(const Tensor& dense, const Lead& lead) {
   sizes[0] = lead.ragged()->rows();
   for (int64_t dim = lead.values_dims() - 1, of = dense.dim() - 1; dim > 0 && of >= 0; --dim, --of) sizes[dim] = dense.size(of);
   const Tensor rows = expand(dense, sizes);
-  if (tangents) return cleared(rows, lead.ragged());
+  if (tangents) return zero_spare_rows(rows, lead.ragged());
   clear_spare_rows_of_gradient(rows, lead.ragged());
   return rows;
 }

@@ -106,7 +106,7 @@ Tensor used_rows(const Tensor& values, const RaggedRoom& room) {
 
 }  // namespace
 
-Tensor cleared(const Tensor& values, const Ragged& ragged) {
+Tensor zero_spare_rows(const Tensor& values, const Ragged& ragged) {
   const RaggedRoom& room = *ragged->room();
   if (!autograd::active(values)) {
     const Tensor own = values.is_contiguous() ? clone(values) : contiguous(values);
@@ -129,7 +129,7 @@ void keep_spare_rows_clear(const Tensor& values, const Ragged& ragged) {
   const RaggedRoom& room = *ragged->room();
   native::clear_spare_rows(values, room);
   for (const autograd::Level level : autograd::tangent_levels(values))
-    autograd::update_tangent(values, level, cleared(autograd::tangent(values, level), ragged));
+    autograd::update_tangent(values, level, zero_spare_rows(autograd::tangent(values, level), ragged));
   // A leaf has its hook since requires_grad_: another at each call would stay for ever.
   if (values.requires_grad() && !values.is_leaf()) clear_spare_rows_of_gradient(values, ragged);
 }
@@ -141,7 +141,7 @@ void clear_spare_rows_of_gradient(const Tensor& rows, const Ragged& ragged) {
     check(leaf || ragged->room()->offsets.version() == now,
           "the lengths of the room were set since the forward pass (expected backward before, or a room for each batch)");
     if (grad_enabled() || !autograd::tangent_levels(gradient).empty() || !may_be_written(gradient))
-      return cleared(gradient, ragged);
+      return zero_spare_rows(gradient, ragged);
     native::clear_spare_rows(gradient, *ragged->room());
     return gradient;
   });

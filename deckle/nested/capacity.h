@@ -65,7 +65,7 @@ namespace nested {
 inline bool on_device_alone(const Ragged& ragged) { return ragged.defined() && ragged->room() != nullptr; }
 
 /// A copy of values with zeros in the spare rows of a room, by an op that has derivatives.
-Tensor cleared(const Tensor& values, const Ragged& ragged);
+Tensor zero_spare_rows(const Tensor& values, const Ragged& ragged);
 
 /// Writes zeros to the spare rows of what an op made: below autograd, for rows that have no meaning are no change of a saved
 /// tensor. Those of its gradient and of its tangents are zero from here on, too.

@@ -33,7 +33,7 @@ class Groups {
   NestedTensor reduce(const Tensor& rows, bool keepdim) const;
 
   /// Values like values(), as those of x. Not for regular dims.
-  NestedTensor restored(const Tensor& values) const { return NestedTensor::of_op(values, x_.ragged()); }
+  NestedTensor restore(const Tensor& values) const { return NestedTensor::of_op(values, x_.ragged()); }
 
   /// Rows of values() -> their positions along the one dim that the op is over; -1 stays.
   Tensor positions(const Tensor& rows) const;

@@ -44,7 +44,7 @@ void NestedTensor::check_rows() const {
 NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(values)), shape_(std::move(shape)) {
   call_as("NestedTensor", [&] {
     check_rows();
-    if (nested::on_device_alone(shape_)) values_ = nested::cleared(values_, shape_);
+    if (nested::on_device_alone(shape_)) values_ = nested::zero_spare_rows(values_, shape_);
   });
 }
 

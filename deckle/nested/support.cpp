@@ -117,14 +117,14 @@ void require_same_ragged(const Ragged& self, const Ragged& other, std::string_vi
   fail("ragged shapes differ: {} has {}, {} has {}{}", first, to_string(self), second, to_string(other), where);
 }
 
-NestedTensor converted(const NestedTensor& x, const autograd::Converted& as) {
+NestedTensor convert(const NestedTensor& x, const autograd::Converted& as) {
   const Tensor values = x.defined() ? as(x.values()) : Tensor();
   return values.is_same(x.values()) ? x : NestedTensor::of_op(values, x.ragged());
 }
 
-std::vector<NestedTensor> converted(const std::vector<NestedTensor>& x, const autograd::Converted& as) {
+std::vector<NestedTensor> convert(const std::vector<NestedTensor>& x, const autograd::Converted& as) {
   std::vector<NestedTensor> result;
-  for (const NestedTensor& one : x) result.push_back(converted(one, as));
+  for (const NestedTensor& one : x) result.push_back(convert(one, as));
   return result;
 }
 

@@ -69,8 +69,8 @@ inline void require_same_ragged(const NestedTensor& self, const NestedTensor& ot
 }
 
 /// In the scope of an Autocast: the operands as the op wants them.
-NestedTensor converted(const NestedTensor& x, const autograd::Converted& as);
-std::vector<NestedTensor> converted(const std::vector<NestedTensor>& x, const autograd::Converted& as);
+NestedTensor convert(const NestedTensor& x, const autograd::Converted& as);
+std::vector<NestedTensor> convert(const std::vector<NestedTensor>& x, const autograd::Converted& as);
 
 /// "[3, 2..9, 4]".
 std::string shape_string(const NestedTensor& x);

@@ -34,19 +34,19 @@ bool MemoryOrder::fits(const Tensor& operand) const {
   return true;
 }
 
-Tensor MemoryOrder::permuted(const Tensor& operand) const {
-  return alias(operand, permuted(operand.sizes()), permuted(operand.strides()), operand.offset());
+Tensor MemoryOrder::permute(const Tensor& operand) const {
+  return alias(operand, permute(operand.sizes()), permute(operand.strides()), operand.offset());
 }
 
-int64_t MemoryOrder::permuted(int64_t dim) const { return std::find(order_.begin(), order_.end(), dim) - order_.begin(); }
+int64_t MemoryOrder::permute(int64_t dim) const { return std::find(order_.begin(), order_.end(), dim) - order_.begin(); }
 
-Dims MemoryOrder::permuted(IntSpan sizes) const {
+Dims MemoryOrder::permute(IntSpan sizes) const {
   Dims result;
   for (const int64_t dim : order_) result.push_back(sizes[static_cast<size_t>(dim)]);
   return result;
 }
 
-Tensor MemoryOrder::restored(const Tensor& result) const {
+Tensor MemoryOrder::restore(const Tensor& result) const {
   Dims sizes(result.sizes()), strides(result.strides());
   for (size_t i = 0; i < order_.size(); ++i) {
     sizes[static_cast<size_t>(order_[i])] = result.sizes()[i];

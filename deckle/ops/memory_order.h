@@ -15,13 +15,13 @@ class MemoryOrder {
 
   explicit operator bool() const { return !order_.empty(); }
   /// An operand, the number of a dim, and sizes, with the dims in this order; below autograd.
-  Tensor permuted(const Tensor& operand) const;
-  int64_t permuted(int64_t dim) const;
+  Tensor permute(const Tensor& operand) const;
+  int64_t permute(int64_t dim) const;
   /// Whether the dim is the last in this order: slices along it are then no runs of elements.
   bool innermost(int64_t dim) const { return dim == order_[order_.size() - 1]; }
-  Dims permuted(IntSpan sizes) const;
+  Dims permute(IntSpan sizes) const;
   /// A result, with its dims in their own order.
-  Tensor restored(const Tensor& result) const;
+  Tensor restore(const Tensor& result) const;
 
  private:
   void find(const Tensor& first);

@@ -33,22 +33,22 @@ TEST(CudaMirrors, AnArrayIsCopiedOnceForAllItsOwners) {
   NEEDS_GPU();
   const Numbers x;
   const int one = 0, two = 0;
-  EXPECT_EQ(cuda::mirrored(x.host.data(), kGpu), nullptr);
+  EXPECT_EQ(cuda::mirror_of(x.host.data(), kGpu), nullptr);
   cuda::keep_mirrors(&one, {x.bytes(), {}});
   cuda::keep_mirrors(&two, {x.bytes()});
   const int64_t before = uploads();
-  const int32_t* const copy = cuda::mirrored(x.host.data(), kGpu, 1000);
+  const int32_t* const copy = cuda::mirror_of(x.host.data(), kGpu, 1000);
   std::vector<int32_t> back(1000);
   cuda::copy_bytes(back.data(), {}, copy, kGpu, 4000);
   EXPECT_EQ(back, x.host);
-  EXPECT_EQ(cuda::mirrored(x.host.data(), kGpu), copy);
-  EXPECT_EQ(cuda::mirrored(x.host.data(), kGpu, 1001), nullptr) << "it is shorter";
+  EXPECT_EQ(cuda::mirror_of(x.host.data(), kGpu), copy);
+  EXPECT_EQ(cuda::mirror_of(x.host.data(), kGpu, 1001), nullptr) << "it is shorter";
   cuda::drop_mirrors(&one);
-  EXPECT_EQ(cuda::mirrored(x.host.data(), kGpu), copy);
+  EXPECT_EQ(cuda::mirror_of(x.host.data(), kGpu), copy);
   EXPECT_EQ(uploads(), before + 1);
   cuda::drop_mirrors(&one);
   cuda::drop_mirrors(&two);
-  EXPECT_EQ(cuda::mirrored(x.host.data(), kGpu), nullptr);
+  EXPECT_EQ(cuda::mirror_of(x.host.data(), kGpu), nullptr);
 }
 
 // As a segment op on a CPU would: the lock may be held by a thread that the child does not have.
@@ -61,7 +61,7 @@ TEST(CudaMirrors, AChildOfForkDoesNotWaitForThem) {
     const int owner = 0;
     while (goes_on) {
       cuda::keep_mirrors(&owner, {std::as_bytes(std::span(large))});
-      cuda::mirrored(large.data(), kGpu);
+      cuda::mirror_of(large.data(), kGpu);
       cuda::drop_mirrors(&owner);
     }
   });
@@ -87,13 +87,13 @@ TEST(CudaMirrors, ARecordingUsesThoseThatAreThere) {
   const Numbers there, new_one;
   const int owner = 0;
   cuda::keep_mirrors(&owner, {there.bytes(), new_one.bytes()});
-  const int32_t* const copy = cuda::mirrored(there.host.data(), kGpu);
+  const int32_t* const copy = cuda::mirror_of(there.host.data(), kGpu);
   Tensor x = ones({8}, DType::float32, kGpu), y;
   cuda::Graph(kGpu, [&] {
     y = x * 2.0;
-    EXPECT_EQ(cuda::mirrored(there.host.data(), kGpu), copy);
+    EXPECT_EQ(cuda::mirror_of(there.host.data(), kGpu), copy);
   });
-  testing::expect_error([&] { cuda::Graph(kGpu, [&] { cuda::mirrored(new_one.host.data(), kGpu); }); },
+  testing::expect_error([&] { cuda::Graph(kGpu, [&] { cuda::mirror_of(new_one.host.data(), kGpu); }); },
                         "a graph is being recorded, which cannot have an upload");
   cuda::drop_mirrors(&owner);
 }

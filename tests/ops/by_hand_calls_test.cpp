@@ -65,7 +65,7 @@ std::vector<Sample> samples() {
       {"attention_with_lse", [=] { return of(attention_with_lse(ragged_heads(), ragged_heads(), ragged_heads())); }},
       {"cleared",
        [] {
-         return of(nested::cleared(leaf({4, 2}), room()));
+         return of(nested::zero_spare_rows(leaf({4, 2}), room()));
        }},
       {"to_padded", [] { return of(to_padded(rows(), {})); }},
       {"to_padded",

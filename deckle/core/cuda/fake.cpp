@@ -159,7 +159,7 @@ class Held {
   void put_back() const {
     const std::lock_guard lock(device_.mutex);
     for (const auto& [address, bytes] : device_.used) {
-      if (!blocks_.contains(address)) pool::freed(address, bytes);
+      if (!blocks_.contains(address)) pool::poison(address, bytes);
     }
     for (const auto& [address, held] : blocks_) std::copy(held.begin(), held.end(), static_cast<char*>(behind(address)));
   }
@@ -254,7 +254,7 @@ void* take(int64_t bytes, Device device, Stream) {
   }
   fake.in_use += bytes;
   fake.used[block] = bytes;
-  freed(block, bytes);
+  poison(block, bytes);
   return block;
 }
 
@@ -274,7 +274,7 @@ Room room(Device device) {
   return {fake.capacity - fake.in_use, fake.capacity};
 }
 
-void freed(void* memory, int64_t bytes) noexcept {
+void poison(void* memory, int64_t bytes) noexcept {
   if (memory != nullptr) std::memset(behind(memory), kPoison, static_cast<size_t>(bytes));
 }
 

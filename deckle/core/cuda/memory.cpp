@@ -159,7 +159,7 @@ void deallocate(void* memory, int64_t bytes, Device device) noexcept {
   const std::optional<Stream> to = home != nullptr ? Stream{home} : back_to_taker(memory, device);
   if (home == nullptr) shared.stats.in_use -= size;
   if (!to) return;
-  pool::freed(memory, size);
+  pool::poison(memory, size);
   try {
     shared.free[{to->handle, size}].push_back(memory);
     if (home == nullptr) shared.stats.cached += size;

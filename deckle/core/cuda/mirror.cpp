@@ -80,7 +80,7 @@ void drop_mirrors(const void* owner) noexcept {
   all.owners.erase(entry);
 }
 
-const void* mirrored_bytes(const void* host, Device device, int64_t least) {
+const void* mirror_bytes(const void* host, Device device, int64_t least) {
   Mirrors& all = mirrors();
   const std::lock_guard lock(all.mutex);
   const auto found = all.arrays.find(host);

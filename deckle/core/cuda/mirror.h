@@ -17,10 +17,10 @@ void keep_mirrors(const void* owner, std::initializer_list<std::span<const std::
 void drop_mirrors(const void* owner) noexcept;
 
 /// The copy of a kept array that begins at `host`; nullptr if nobody keeps one, or one of fewer than `least` elements.
-const void* mirrored_bytes(const void* host, Device device, int64_t least);
+const void* mirror_bytes(const void* host, Device device, int64_t least);
 template <typename T>
-const T* mirrored(const T* host, Device device, int64_t least = 0) {
-  return static_cast<const T*>(mirrored_bytes(host, device, least * static_cast<int64_t>(sizeof(T))));
+const T* mirror_of(const T* host, Device device, int64_t least = 0) {
+  return static_cast<const T*>(mirror_bytes(host, device, least * static_cast<int64_t>(sizeof(T))));
 }
 
 /// `bytes` of the device's memory beside the array, which `make` fills by work in this thread's stream when `key` is first asked

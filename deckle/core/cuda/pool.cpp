@@ -78,6 +78,6 @@ Room room(Device device) {
   return {static_cast<int64_t>(available), static_cast<int64_t>(total)};
 }
 
-void freed(void*, int64_t) noexcept {}
+void poison(void*, int64_t) noexcept {}
 
 }  // namespace deckle::cuda::pool

@@ -25,6 +25,6 @@ struct Room {
 Room room(Device device);
 
 /// A block that no tensor has any more goes into the cache. The fake device fills it with NaN.
-void freed(void* memory, int64_t bytes) noexcept;
+void poison(void* memory, int64_t bytes) noexcept;
 
 }  // namespace deckle::cuda::pool

@@ -156,9 +156,9 @@ class KernelLaunch {
       const std::string value = place_.reads.at({Symbol::What::argument, i});
       const bool named = std::find(op_.permuted.begin(), op_.permuted.end(), argument.name) != op_.permuted.end();
       if (named && argument.type.is_tensor()) tensors.push_back("&" + argument.name);
-      values.push_back(named || is_dim(argument) ? "order.permuted(" + value + ")" : value);
+      values.push_back(named || is_dim(argument) ? "order.permute(" + value + ")" : value);
     }
-    return fmt::format("if (const launch::MemoryOrder order({{{}}}); order{})\n  return order.restored(raw::{}({}));\n",
+    return fmt::format("if (const launch::MemoryOrder order({{{}}}); order{})\n  return order.restore(raw::{}({}));\n",
                        join(tensors), op_.permuted_slices ? " && !order.innermost(dim)" : "", op_.name(), join(values));
   }
 

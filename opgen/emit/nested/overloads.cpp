@@ -76,7 +76,7 @@ class Overloads {
 
   std::string converted_call() const {
     return cpp::convert_operands(op_, [this](const Argument& argument) {
-      return is_nested(argument) ? "nested::converted(" + argument.name + ", converted)" : "converted(" + argument.name + ")";
+      return is_nested(argument) ? "nested::convert(" + argument.name + ", converted)" : "converted(" + argument.name + ")";
     });
   }
 
@@ -273,7 +273,7 @@ class Overloads {
   std::string regroup(const std::string& value, const Result& of) const {
     const std::string places = of.name == "rows" ? fmt::format("groups.positions({})", value) : value;
     return op_.schema.find("keepdim") ? fmt::format("groups.reduce({}, keepdim)", places)
-                                      : fmt::format("groups.restored({})", places);
+                                      : fmt::format("groups.restore({})", places);
   }
 
   bool groups_read_options() const {

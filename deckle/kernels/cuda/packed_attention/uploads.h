@@ -29,7 +29,7 @@ class Uploads {
   template <typename T>
   const T* kept(const T* host, int64_t count) {
     if (host == nullptr || count == 0) return nullptr;
-    const T* const own = deckle::cuda::mirrored(host, device_, count);
+    const T* const own = deckle::cuda::mirror_of(host, device_, count);
     return own != nullptr ? own : copy(host, count);
   }
 

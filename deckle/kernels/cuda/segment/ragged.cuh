@@ -36,7 +36,7 @@ struct DeviceRagged {
 /// as long as this.
 struct DeviceArray {
   DeviceArray(const Context& context, const int64_t* host, int64_t count)
-      : data(count > 0 ? deckle::cuda::mirrored(host, context.device) : nullptr),
+      : data(count > 0 ? deckle::cuda::mirror_of(host, context.device) : nullptr),
         own(data == nullptr ? count * static_cast<int64_t>(sizeof(int64_t)) : 0, context.device) {
     if (data != nullptr || count == 0) return;
     deckle::cuda::copy_bytes(own.as<void>(), context.device, host, {}, count * static_cast<int64_t>(sizeof(int64_t)));
