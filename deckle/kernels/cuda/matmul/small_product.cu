@@ -69,24 +69,12 @@ bool small_product(const Context& context, DType dtype, const Matrices& a, const
   const deckle::cuda::DeviceGuard guard(context.device);
   const auto rows = static_cast<int>(result.rows), columns = static_cast<int>(result.columns);
   const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile), static_cast<unsigned>((rows + kTile - 1) / kTile));
-  const auto launch = [&]<typename E>(TypeTag<E>) {
-    small<E><<<grid, dim3(kTile, kDepth), 0, deckle::cuda::stream_handle(context.device)>>>(
-        {a.data, a.row, a.column}, {b.data, b.row, b.column}, static_cast<const E*>(bias), static_cast<E*>(result.data), rows,
-        columns, static_cast<int>(a.columns), accumulates);
-  };
-  switch (dtype) {
-    case DType::float64:
-      launch(TypeTag<double>());
-      break;
-    case DType::bfloat16:
-      launch(TypeTag<__nv_bfloat16>());
-      break;
-    case DType::float16:
-      launch(TypeTag<__half>());
-      break;
-    default:
-      launch(TypeTag<float>());
-  }
+  pointwise::visit_element(dtype, [&]<typename E>(TypeTag<E>) {
+    if constexpr (!std::is_integral_v<E>)
+      small<E><<<grid, dim3(kTile, kDepth), 0, deckle::cuda::stream_handle(context.device)>>>(
+          {a.data, a.row, a.column}, {b.data, b.row, b.column}, static_cast<const E*>(bias), static_cast<E*>(result.data), rows,
+          columns, static_cast<int>(a.columns), accumulates);
+  });
   deckle::cuda::check_launch(context.device);
   return true;
 }

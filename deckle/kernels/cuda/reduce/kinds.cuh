@@ -96,19 +96,12 @@ template <typename T>
 T beaten(DType dtype, bool largest) {
   using Wide = std::numeric_limits<T>;
   if constexpr (Wide::has_infinity) return largest ? -Wide::infinity() : Wide::infinity();
-  const auto of = [&]<typename E>(E) {
-    return static_cast<T>(largest ? std::numeric_limits<E>::lowest() : std::numeric_limits<E>::max());
-  };
-  switch (dtype) {
-    case DType::int32:
-      return of(int32_t());
-    case DType::uint8:
-      return of(uint8_t());
-    case DType::bool_:
-      return static_cast<T>(largest ? 0 : 1);
-    default:
-      return of(int64_t());
-  }
+  return pointwise::visit_element(dtype, [&]<typename E>(TypeTag<E>) {
+    if constexpr (std::is_integral_v<E>)
+      return static_cast<T>(largest ? std::numeric_limits<E>::lowest() : std::numeric_limits<E>::max());
+    else
+      return T(0);
+  });
 }
 
 /// The largest or smallest element; a NaN wins.

@@ -48,35 +48,17 @@ __device__ __forceinline__ CompensatedSum::Acc shuffled_from(const CompensatedSu
 }
 
 /// The threads' elements k * 256 + thread below `count`, which lie at place(that): all loads before the first use.
-template <typename E, typename T, typename Place>
-__device__ void load_tile_of(const void* data, int count, const Place& place, T (&x)[kRowItems]) {
-#pragma unroll
-  for (int k = 0; k < kRowItems; ++k) {
-    const int i = k * kRowThreads + static_cast<int>(threadIdx.x);
-    if constexpr (sizeof(E) == 2)
-      x[k] = i < count ? static_cast<T>(static_cast<float>(static_cast<const E*>(data)[place(i)])) : T(0);
-    else
-      x[k] = i < count ? static_cast<T>(static_cast<const E*>(data)[place(i)]) : T(0);
-  }
-}
 template <typename T, typename Place>
 __device__ void load_tile(const Elements& elements, int count, const Place& place, T (&x)[kRowItems]) {
-  switch (elements.from_dtype) {
-    case DType::float32:
-      return load_tile_of<float>(elements.from, count, place, x);
-    case DType::float64:
-      return load_tile_of<double>(elements.from, count, place, x);
-    case DType::bfloat16:
-      return load_tile_of<__nv_bfloat16>(elements.from, count, place, x);
-    case DType::float16:
-      return load_tile_of<__half>(elements.from, count, place, x);
-    case DType::int64:
-      return load_tile_of<int64_t>(elements.from, count, place, x);
-    case DType::int32:
-      return load_tile_of<int32_t>(elements.from, count, place, x);
-    default:
-      return load_tile_of<uint8_t>(elements.from, count, place, x);
-  }
+  pointwise::visit_element(elements.from_dtype, [&]<typename E>(TypeTag<E>) {
+    using Number = std::conditional_t<pointwise::kIsHalf<E>, float, T>;
+    using Stored = std::conditional_t<std::is_same_v<E, bool>, uint8_t, E>;
+#pragma unroll
+    for (int k = 0; k < kRowItems; ++k) {
+      const int i = k * kRowThreads + static_cast<int>(threadIdx.x);
+      x[k] = i < count ? static_cast<T>(static_cast<Number>(static_cast<const Stored*>(elements.from)[place(i)])) : T(0);
+    }
+  });
 }
 
 /// kRowItems elements of each thread, `count` of them: what comes before them is `before`.
