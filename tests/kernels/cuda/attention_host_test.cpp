@@ -58,7 +58,7 @@ TEST(AttentionIntervals, HoldExactlyTheAttendedKeysAndRows) {
     const int queries = static_cast<int>(random() % 40), keys = static_cast<int>(random() % 40);
     const int far[] = {kUnboundedWindow, std::numeric_limits<int>::max(), std::numeric_limits<int>::min()};
     const auto edge = [&] { return random() % 3 == 0 ? far[random() % 3] : static_cast<int>(random() % 50) - 10; };
-    const AttentionWindow given{edge(), edge(), random() % 2 == 0}, mask = bounded(given);
+    const AttentionWindow given{edge(), edge(), random() % 2 == 0}, mask = bound_window(given);
     const LiveRows live = live_rows(band_of(mask, queries, keys), queries, keys);
     for (int row = 0; row < queries; ++row) {
       bool lives = false;

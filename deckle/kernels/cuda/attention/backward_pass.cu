@@ -46,7 +46,7 @@ constexpr const char* kName = "attention_backward";
 int64_t live_end(const CudaAttentionProblem& problem) {
   const AttentionSizes& sizes = problem.sizes;
   const int queries = static_cast<int>(sizes.query_rows), keys = static_cast<int>(sizes.key_rows);
-  return std::min(live_rows(band_of(bounded(problem.mask), queries, keys), queries, keys).end(), queries);
+  return std::min(live_rows(band_of(bound_window(problem.mask), queries, keys), queries, keys).end(), queries);
 }
 
 // Work of at most so many walked tiles is drawn ahead by the two kernels that add nothing in an order: drawing takes 2 us (a
@@ -60,7 +60,7 @@ constexpr int kShortWork = 6;
 class Pass {
  public:
   Pass(const AttentionBackward& arguments, cudaStream_t stream) : arguments_(arguments), stream_(stream) {
-    const AttentionWindow mask = bounded(problem_.mask);
+    const AttentionWindow mask = bound_window(problem_.mask);
     common_.query_offsets = sizes_.query_offsets;
     common_.key_offsets = sizes_.key_offsets;
     common_.key_lengths = sizes_.key_lengths;

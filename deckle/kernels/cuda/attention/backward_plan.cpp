@@ -133,7 +133,7 @@ BackwardPlan::BackwardPlan(const CudaAttentionProblem& problem, const CudaAttent
   if (scored) kernels.short_gradients = {};
   one_pass = kernels.all_gradients.function != nullptr && sizes.query_rows > 0 && sizes.key_rows > 0 &&
              (scored || sizes.key_rows >= kOnePassKeys * sequences);
-  const AttentionWindow mask = bounded(problem.mask);
+  const AttentionWindow mask = bound_window(problem.mask);
   const bool listed = one_pass && has_walks(problem);
   rises = one_pass && !listed && sizes.heads == sizes.kv_heads && mask.right < kUnboundedWindow && mask.left >= kUnboundedWindow;
   unit = one_pass ? kernels.all_gradients.walked_rows : kernels.key_gradients.walked_rows;

@@ -10,7 +10,7 @@
 namespace deckle::kernels::cuda::attention {
 
 /// The same mask with windows that arithmetic on row numbers cannot overflow: beyond 2^30 in either direction they say no more.
-inline AttentionWindow bounded(AttentionWindow mask) {
+inline AttentionWindow bound_window(AttentionWindow mask) {
   mask.left = std::clamp(mask.left, -kUnboundedWindow, kUnboundedWindow);
   mask.right = std::clamp(mask.right, -kUnboundedWindow, kUnboundedWindow);
   return mask;

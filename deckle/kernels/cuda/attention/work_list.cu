@@ -155,7 +155,7 @@ DeviceProblem device_problem(const CudaAttentionProblem& problem) {
   DeviceProblem device{};
   device.queries = {sizes.query_offsets, nullptr, static_cast<int>(sizes.query_rows)};
   device.keys = {sizes.key_offsets, sizes.key_lengths, static_cast<int>(sizes.key_rows)};
-  device.mask = bounded(problem.mask);
+  device.mask = bound_window(problem.mask);
   device.batch = sizes.batch;
   device.heads = sizes.heads;
   device.kv_heads = sizes.kv_heads;

@@ -68,7 +68,7 @@ View columns_of(const View& whole, int64_t first, int64_t count) {
   view.sizes[1] = count;
   return view;
 }
-View transposed(View view) {
+View transpose(View view) {
   std::swap(view.sizes[0], view.sizes[1]);
   std::swap(view.strides[0], view.strides[1]);
   return view;
@@ -122,7 +122,7 @@ class Convolution {
     if (result.numel() == 0) return;
     if (depthwise()) return conv::depthwise_weight(context_, along_, values, gradient, size_, groups_, window_count_, result);
     for (int64_t g = 0; g < groups_; ++g)
-      mm(context_, transposed(columns_of(as_matrix(gradient), g * out_, out_)), windows_of(values, g), weight_of(result, g));
+      mm(context_, transpose(columns_of(as_matrix(gradient), g * out_, out_)), windows_of(values, g), weight_of(result, g));
   }
 
  private:

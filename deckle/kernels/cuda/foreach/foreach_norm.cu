@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kThreads) add_parts(const __grid_constant__ Li
     add_part<double>(kind, acc, lists, tensor, range);
   else
     add_part<float>(kind, acc, lists, tensor, range);
-  acc = reduce::merged<K, kThreads>(kind, acc, shared);
+  acc = reduce::merge_threads<K, kThreads>(kind, acc, shared);
   if (threadIdx.x == 0) parts[part] = acc;
 }
 
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kThreads)
   kind.choose(tensor);
   typename K::Acc acc = kind.start();
   for (int i = thread * each; i < min((thread + 1) * each, count); ++i) acc = kind.merge(acc, parts[first + i]);
-  acc = reduce::merged<K, kThreads>(kind, acc, shared);
+  acc = reduce::merge_threads<K, kThreads>(kind, acc, shared);
   if (thread == 0) kind.finish(acc, lists.dtype[tensor], results + tensor);
 }
 

@@ -146,7 +146,7 @@ struct Features {
         table(x.table == nullptr ? nullptr : static_cast<const T*>(x.table) + head.head * (2 * p.table_reach + 1)) {}
 
   __device__ bool any() const { return bias.data != nullptr || sloped || table != nullptr; }
-  __device__ T added(const AttentionProblem& p, int i, int j) const {
+  __device__ T bias_at(const AttentionProblem& p, int i, int j) const {
     return bias.data == nullptr ? T(0) : load<T>(bias.data, bias.at(i, j), p.dtype);
   }
   __device__ T positional(const AttentionProblem& p, const Head& head, int i, int j) const {
@@ -173,7 +173,7 @@ __device__ __forceinline__ T logit(const AttentionProblem& p, const Head& head, 
                                    T& w) {
   T value = product * static_cast<T>(p.scale);
   if constexpr (featured) {
-    const T bias = f.added(p, i, j), cap = static_cast<T>(p.soft_cap);
+    const T bias = f.bias_at(p, i, j), cap = static_cast<T>(p.soft_cap);
     if (p.bias_before_cap) value += bias;
     if (cap != T(0)) {
       w = tanh(value / cap);
@@ -192,7 +192,7 @@ __device__ __forceinline__ T logit_tangent(const AttentionProblem& p, const Head
   T value = product * static_cast<T>(p.scale);
   y = value;
   if constexpr (featured) {
-    const T bias = tangent.added(p, i, j);
+    const T bias = tangent.bias_at(p, i, j);
     if (p.bias_before_cap) value += bias;
     y = value;
     value *= cap_slope(w);

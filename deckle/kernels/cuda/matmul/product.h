@@ -13,7 +13,7 @@ struct Matrices {
   int64_t rows = 0, columns = 0;
   int64_t row = 0, column = 0, batch = 0;  // strides in elements
 
-  Matrices transposed() const { return {data, columns, rows, column, row, batch}; }
+  Matrices transpose() const { return {data, columns, rows, column, row, batch}; }
 };
 
 /// result = a b, matrix by matrix; plus `bias`, a number for each column, if given (of float32 and halves), and plus what

@@ -36,7 +36,7 @@ void same_dtype(const View& a, const View& b) {
     throw Error("the operands are " + to_string(a.dtype) + " and " + to_string(b.dtype) + " (expected one dtype)");
 }
 
-char* moved(const void* data, int64_t elements, DType dtype) {
+char* advance(const void* data, int64_t elements, DType dtype) {
   return static_cast<char*>(const_cast<void*>(data)) + elements * item_size(dtype);
 }
 
@@ -79,7 +79,7 @@ void bmm(const Context& context, const View& self, const View& mat2, const View&
         offset += rest % result.sizes[d] * views[i]->strides[d];
         rest /= result.sizes[d];
       }
-      at[i].data = moved(at[i].data, offset, views[i]->dtype);
+      at[i].data = advance(at[i].data, offset, views[i]->dtype);
     }
     matmul::product(context, self.dtype, at[0], at[1], at[2], batch);
   }
@@ -89,7 +89,7 @@ void linear(const Context& context, const View& input, const View& weight, const
   same_dtype(input, weight);
   if (result.numel() == 0) return;
   if (input.sizes[input.ndim - 1] == 0) return start_with(context, bias, result);
-  const Matrices transposed = matrix_of(weight).transposed();
+  const Matrices transposed = matrix_of(weight).transpose();
   if (bias.data == nullptr) return matmul::product(context, input.dtype, rows_of(input), transposed, rows_of(result), 1);
   if (input.dtype == DType::float64) {
     start_with(context, bias, result);
@@ -115,7 +115,7 @@ void linear_weight_backward(const Context& context, const View& gradient, const 
   if (result.numel() == 0) return;
   const Matrices rows = rows_of(gradient);
   if (rows.rows == 0) return start_with(context, {}, result);
-  matmul::product(context, input.dtype, rows.transposed(), rows_of(input), rows_of(result), 1);
+  matmul::product(context, input.dtype, rows.transpose(), rows_of(input), rows_of(result), 1);
 }
 
 }  // namespace deckle::kernels::cuda

@@ -205,7 +205,7 @@ struct Backward {
   }
 
   template <class S, int kThreads, int kItems>
-  void fused() const {
+  void run_fused() const {
     using T = typename S::T;
     const size_t bytes = sums() ? 2 * kThreads * kItems * sizeof(double) : 0;
     if (bytes > 48 * 1024 && static_cast<int64_t>(bytes) + 1024 > shared_memory(context.device))
@@ -251,18 +251,18 @@ struct Backward {
     constexpr int kItems = S::kWidth == 8 ? 16 : 8;
     if (warps()) return;
     if constexpr (S::kWidth == 2) {
-      if (kind.n <= 32 * kItems) return fused<S, 32, kItems>();
-      if (kind.n <= 64 * kItems) return fused<S, 64, kItems>();
+      if (kind.n <= 32 * kItems) return run_fused<S, 32, kItems>();
+      if (kind.n <= 64 * kItems) return run_fused<S, 64, kItems>();
     }
-    if (kind.n <= 128 * kItems) return fused<S, 128, kItems>();
-    if (kind.n <= 256 * kItems) return fused<S, 256, kItems>();
-    if (kind.n <= 512 * kItems) return fused<S, 512, kItems>();
+    if (kind.n <= 128 * kItems) return run_fused<S, 128, kItems>();
+    if (kind.n <= 256 * kItems) return run_fused<S, 256, kItems>();
+    if (kind.n <= 512 * kItems) return run_fused<S, 512, kItems>();
     long_rows<reduce::Strided<typename S::T>>();
   }
   template <class S>
   void single() const {
-    if (kind.n <= 256) return fused<S, 32, 8>();
-    if (kind.n <= 1024) return fused<S, 128, 8>();
+    if (kind.n <= 256) return run_fused<S, 32, 8>();
+    if (kind.n <= 1024) return run_fused<S, 128, 8>();
     long_rows<S>();
   }
 };

@@ -69,7 +69,7 @@ __device__ __forceinline__ double inverse_root(double x) { return 1 / ::sqrt(x);
 
 /// Of the double that every thread has: merged over the team, the same everywhere.
 template <int kThreads, typename Merge>
-__device__ double merged(double x, const Merge& merge) {
+__device__ double merge_threads(double x, const Merge& merge) {
   x = Team<kThreads, double>::butterfly(x, 32, merge);
   if constexpr (kThreads > 32) {
     __shared__ double memory[kThreads / 32];
@@ -93,19 +93,19 @@ __device__ __noinline__ Statistics<typename S::T> exact_statistics(const Rows& x
     const double size = ::fabs(static_cast<double>(S::one(x, start, i)));
     largest = size > largest ? size : largest;
   }
-  largest = merged<kThreads>(largest, [](double a, double b) { return a > b ? a : b; });
+  largest = merge_threads<kThreads>(largest, [](double a, double b) { return a > b ? a : b; });
   const bool scaled = largest > 0 && largest < std::numeric_limits<double>::infinity();
   const int most = sizeof(T) == 8 && kind.eps > 0 ? 480 : std::numeric_limits<T>::max_exponent - 1;
   const double unit = scaled ? ::scalbn(1.0, min(1 - ::ilogb(largest), most)) : 1;
   if (kind.centred) {
     for (int64_t i = first; i < kind.n; i += kThreads) mean += unit * static_cast<double>(S::one(x, start, i));
-    mean = merged<kThreads>(mean, sum) * kind.inverse_n;
+    mean = merge_threads<kThreads>(mean, sum) * kind.inverse_n;
   }
   for (int64_t i = first; i < kind.n; i += kThreads) {
     const double distance = unit * static_cast<double>(S::one(x, start, i)) - mean;
     squares += distance * distance;
   }
-  const double scale = 1 / ::sqrt(merged<kThreads>(squares, sum) * kind.inverse_n + unit * kind.eps * unit);
+  const double scale = 1 / ::sqrt(merge_threads<kThreads>(squares, sum) * kind.inverse_n + unit * kind.eps * unit);
   const T high = static_cast<T>(mean);
   return {high, static_cast<T>(mean - static_cast<double>(high)), static_cast<T>(scale), static_cast<T>(unit)};
 }

@@ -72,7 +72,7 @@ bool copy_pieces(const Context& context, const View& source, const View& target)
 /// whole sectors. 64 M elements take 0.103 ms; `vectors`, which writes 32 bytes a thread by two stores, took 0.124
 /// (benchmarks/results/gpu_ops.json, H200, of 63bf1b5e, 2026-11-24, and c5991f0d, 2026-11-23).
 template <typename E>
-__global__ void __launch_bounds__(kThreads) widened(const E* from, float* to, int64_t count) {
+__global__ void __launch_bounds__(kThreads) widen(const E* from, float* to, int64_t count) {
   constexpr int kTogether = 4;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * (kThreads * kTogether) + threadIdx.x, whole = count / 4;
   uint2 raw[kTogether];
@@ -103,7 +103,7 @@ bool copy_widened(const Context& context, const View& source, const View& target
   const int64_t count = shape.numel();
   const auto blocks = static_cast<unsigned>((count + 16 * kThreads - 1) / (16 * kThreads));
   const auto launch = [&]<typename E>(TypeTag<E>) {
-    widened<E><<<blocks, kThreads, 0, deckle::cuda::stream_handle(context.device)>>>(
+    widen<E><<<blocks, kThreads, 0, deckle::cuda::stream_handle(context.device)>>>(
         reinterpret_cast<const E*>(shape.operands[0].data), reinterpret_cast<float*>(shape.operands[1].data), count);
   };
   if (source.dtype == DType::bfloat16)

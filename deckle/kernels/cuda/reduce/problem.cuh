@@ -97,7 +97,7 @@ __device__ __forceinline__ void take_loads(Index i, Index end, Index step, const
 
 /// What the threads of a block have, merged in their order; right in thread 0 of each group of kThreads.
 template <class R, int kThreads, typename Acc>
-__device__ Acc merged(const R& reduction, Acc acc, Acc* shared) {
+__device__ Acc merge_threads(const R& reduction, Acc acc, Acc* shared) {
   const int lane = static_cast<int>(threadIdx.x) % kThreads;
   Acc* const own = shared + threadIdx.x - lane;
   own[lane] = acc;

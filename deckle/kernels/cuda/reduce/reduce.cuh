@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(256) rows_kernel(const __grid_constant__ Probl
           });
     }
   }
-  acc = merged<R, kThreads>(reduction, acc, reinterpret_cast<Acc*>(memory));
+  acc = merge_threads<R, kThreads>(reduction, acc, reinterpret_cast<Acc*>(memory));
   if (threadIdx.x % kThreads != 0 || !inside) return;
   if (problem.parts > 1)
     parts[unit] = acc;
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(256)
           for (int u = 0; u < std::extent_v<std::remove_reference_t<decltype(few)>>; ++u) acc = reduction.merge(acc, few[u]);
         });
   }
-  acc = merged<R, kThreads>(reduction, acc, reinterpret_cast<Acc*>(memory));
+  acc = merge_threads<R, kThreads>(reduction, acc, reinterpret_cast<Acc*>(memory));
   if (lane == 0 && row < problem.rows) reduction.finish(acc, problem.length, problem.outputs, row);
 }
 

@@ -38,12 +38,12 @@ __device__ __forceinline__ int slot(int i) { return i + i / kRowItems; }
 template <typename T>
 using Tile = T[kTile + kTile / kRowItems];
 
-__device__ __forceinline__ int64_t shuffled_up(int64_t x, int lanes) { return __shfl_up_sync(~0u, x, lanes); }
-__device__ __forceinline__ CompensatedSum::Acc shuffled_up(const CompensatedSum::Acc& x, int lanes) {
+__device__ __forceinline__ int64_t shuffle_up(int64_t x, int lanes) { return __shfl_up_sync(~0u, x, lanes); }
+__device__ __forceinline__ CompensatedSum::Acc shuffle_up(const CompensatedSum::Acc& x, int lanes) {
   return {__shfl_up_sync(~0u, x.sum, lanes), __shfl_up_sync(~0u, x.error, lanes)};
 }
-__device__ __forceinline__ int64_t shuffled_from(int64_t x, int lane) { return __shfl_sync(~0u, x, lane); }
-__device__ __forceinline__ CompensatedSum::Acc shuffled_from(const CompensatedSum::Acc& x, int lane) {
+__device__ __forceinline__ int64_t shuffle_from(int64_t x, int lane) { return __shfl_sync(~0u, x, lane); }
+__device__ __forceinline__ CompensatedSum::Acc shuffle_from(const CompensatedSum::Acc& x, int lane) {
   return {__shfl_sync(~0u, x.sum, lane), __shfl_sync(~0u, x.error, lane)};
 }
 
@@ -80,7 +80,7 @@ __device__ typename K::Acc sum_own(const K& kind, const T* tile, int own, int co
 template <class K>
 __device__ typename K::Acc scan_lanes(const K& kind, typename K::Acc sum, int lane, int lanes) {
   for (int distance = 1; distance < lanes; distance *= 2) {
-    const typename K::Acc other = shuffled_up(sum, distance);
+    const typename K::Acc other = shuffle_up(sum, distance);
     if (lane >= distance) sum = kind.merge(other, sum);
   }
   return sum;
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kRowThreads) scan_short_rows(const __grid_cons
     __syncthreads();
     const int own = thread * kRowItems, mine = thread / lanes < rows ? min(max(span - lane * kRowItems, 0), kRowItems) : 0;
     const Acc sum = scan_lanes(kind, sum_own(kind, tile, own, mine), lane, lanes);
-    const Acc preceding = shuffled_up(sum, 1), all = shuffled_from(sum, thread % 32 - lane + lanes - 1);
+    const Acc preceding = shuffle_up(sum, 1), all = shuffle_from(sum, thread % 32 - lane + lanes - 1);
     scan_own(kind, tile, own, mine, lane == 0 ? before : kind.merge(before, preceding));
     before = kind.merge(before, all);
     __syncthreads();
@@ -131,7 +131,7 @@ __device__ typename K::Acc scan_block(const K& kind, const typename K::Acc& own,
                                       typename K::Acc& all) {
   using Acc = typename K::Acc;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
-  const Acc sum = scan_lanes(kind, own, lane, 32), preceding = shuffled_up(sum, 1);
+  const Acc sum = scan_lanes(kind, own, lane, 32), preceding = shuffle_up(sum, 1);
   if (lane == 31) of_warps[thread / 32] = sum;
   __syncthreads();
   Acc before = kind.start();
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kRowThreads) sum_parts(const __grid_constant__
 #pragma unroll
     for (int k = 0; k < kRowItems; ++k) acc = kind.merge(acc, kind.single(x[k]));  // 0 where there is none
   }
-  acc = reduce::merged<K, kRowThreads>(kind, acc, shared);
+  acc = reduce::merge_threads<K, kRowThreads>(kind, acc, shared);
   if (threadIdx.x == 0) sums[blockIdx.x] = acc;
 }
 

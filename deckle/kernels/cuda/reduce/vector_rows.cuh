@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(256)
     for (int half = 16; half > 0; half /= 2) acc = reduction.merge(acc, __shfl_down_sync(~0u, acc, half));
   } else {
     __shared__ Acc shared[256];
-    acc = merged<R, kThreads>(reduction, acc, shared);
+    acc = merge_threads<R, kThreads>(reduction, acc, shared);
   }
   if (lane != 0 || !inside) return;
   if (count > 1)

@@ -50,7 +50,7 @@ struct Block {
 
 /// What the threads of each column have, merged: every thread of the column gets it.
 template <class Its, class R, typename Acc>
-__device__ Acc merged(const R& reduction, Acc acc, Acc* shared) {
+__device__ Acc merge_threads(const R& reduction, Acc acc, Acc* shared) {
   __syncthreads();
   Acc* const own = shared + threadIdx.x;
   *own = acc;
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(256) fold_kernel(Values values, DeviceRagged r
     for (int64_t row = begin + Its::depth(); row < end; row += Its::kDepth)
       reduction.add(acc, values.get<T>(ragged.row(row), column), row);
   }
-  acc = merged<Its>(reduction, acc, reinterpret_cast<Acc*>(memory));
+  acc = merge_threads<Its>(reduction, acc, reinterpret_cast<Acc*>(memory));
   if (Its::depth() == 0 && column < values.inner) reduction.finish(acc, end - begin, outputs, component * values.inner + column);
 }
 

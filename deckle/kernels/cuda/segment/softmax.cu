@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(256) forward(Values x, Values y, DeviceRagged 
     else
       Kind().add(acc, value, row);
   }
-  acc = segment::merged<Its>(Kind(), acc, shared);
+  acc = segment::merge_threads<Its>(Kind(), acc, shared);
   if (acc.largest == std::numeric_limits<double>::infinity()) acc.sum = std::numeric_limits<double>::quiet_NaN();  // inf - inf
   const T largest = static_cast<T>(acc.largest), scale = static_cast<T>(1 / acc.sum), log_sum = static_cast<T>(::log(acc.sum));
   for (int64_t row = begin + Its::depth(); row < end; row += Its::kDepth) {
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(256) backward(Values g, Values y, Values resul
   double total = 0;
   for (int64_t row = begin + Its::depth(); row < end; row += Its::kDepth)
     total += g.get<double>(ragged.row(row), column) * (kLogarithm ? 1.0 : y.get<double>(ragged.row(row), column));
-  const T sum = static_cast<T>(segment::merged<Its>(reduce::Sum<double>{}, total, shared));
+  const T sum = static_cast<T>(segment::merge_threads<Its>(reduce::Sum<double>{}, total, shared));
   for (int64_t row = begin + Its::depth(); row < end; row += Its::kDepth) {
     const int64_t at = ragged.row(row);
     const T gradient = g.get<T>(at, column), output = y.get<T>(at, column);

@@ -18,7 +18,7 @@
 namespace deckle::kernels::cuda::sorting {
 
 /// A number whose order as an unsigned one is that of the elements; descending: the reverse.
-__device__ __forceinline__ uint32_t ordered(float x, bool descending) {
+__device__ __forceinline__ uint32_t sort_key(float x, bool descending) {
   uint32_t key = 0xffffffffu;  // NaN
   if (x == x) {
     const uint32_t bits = __float_as_uint(x == 0 ? 0.0f : x);
@@ -26,7 +26,7 @@ __device__ __forceinline__ uint32_t ordered(float x, bool descending) {
   }
   return descending ? ~key : key;
 }
-__device__ __forceinline__ uint64_t ordered(double x, bool descending) {
+__device__ __forceinline__ uint64_t sort_key(double x, bool descending) {
   uint64_t key = ~uint64_t{0};
   if (x == x) {
     const auto bits = static_cast<uint64_t>(__double_as_longlong(x == 0 ? 0.0 : x));
@@ -34,7 +34,7 @@ __device__ __forceinline__ uint64_t ordered(double x, bool descending) {
   }
   return descending ? ~key : key;
 }
-__device__ __forceinline__ uint64_t ordered(int64_t x, bool descending) {
+__device__ __forceinline__ uint64_t sort_key(int64_t x, bool descending) {
   const uint64_t key = static_cast<uint64_t>(x) ^ uint64_t { 1 } << 63;
   return descending ? ~key : key;
 }
@@ -47,11 +47,11 @@ __global__ void __launch_bounds__(256)
   const int64_t at = lines.place(e);
   uint64_t key;
   if (dtype == DType::float64)
-    key = ordered(pointwise::load<double>(self, dtype, at), descending);
+    key = sort_key(pointwise::load<double>(self, dtype, at), descending);
   else if (dtype == DType::int64)
-    key = ordered(pointwise::load<int64_t>(self, dtype, at), descending);
+    key = sort_key(pointwise::load<int64_t>(self, dtype, at), descending);
   else if (is_floating(dtype))
-    key = static_cast<uint64_t>(lines.line(e)) << 32 | ordered(pointwise::load<float>(self, dtype, at), descending);
+    key = static_cast<uint64_t>(lines.line(e)) << 32 | sort_key(pointwise::load<float>(self, dtype, at), descending);
   else
     key = static_cast<uint64_t>(lines.line(e)) << 32 |
           ((static_cast<uint32_t>(pointwise::load<int64_t>(self, dtype, at)) ^ 0x80000000u) ^ (descending ? 0xffffffffu : 0));
