@@ -37,14 +37,14 @@ struct Rows {
   }
 };
 
-std::string capability_refused(const AttentionRequest& request, int lowest, bool newer) {
+std::string capability_why_not(const AttentionRequest& request, int lowest, bool newer) {
   const int major = request.capability_major;
   if (major == 0 || major == lowest || (newer && major > lowest)) return {};
   return fmt::format("the device has compute capability {}.{} (serves {}.{})", major, request.capability_minor, lowest,
                      newer ? "0 and newer" : "x");
 }
 
-std::string sizes_refused(const AttentionProblem& p) {
+std::string sizes_why_not(const AttentionProblem& p) {
   if (p.kv_heads < 1 || p.heads % p.kv_heads != 0)
     return fmt::format("{} heads on {} key heads (serves a multiple of the key heads)", p.heads, p.kv_heads);
   for (int64_t b = 0; b < p.sequences; ++b) {
@@ -58,7 +58,7 @@ std::string sizes_refused(const AttentionProblem& p) {
 }
 
 /// Tiles of `height` rows times heads, of the keys too where they own tiles.
-std::string tiles_refused(const AttentionProblem& p, int64_t height, bool of_keys) {
+std::string tiles_why_not(const AttentionProblem& p, int64_t height, bool of_keys) {
   if (!p.known()) return {};
   const Rows rows(p);
   const int64_t tiles = kernels::most_tiles_of(rows.ragged, std::max(rows.queries, of_keys ? rows.keys : 0), p.sequences, height);
@@ -66,7 +66,7 @@ std::string tiles_refused(const AttentionProblem& p, int64_t height, bool of_key
 }
 
 /// Lists of the tiles that a mask of ranges or bytes leaves.
-std::string walks_refused(const AttentionRequest& request, int64_t compiled_dim) {
+std::string walks_why_not(const AttentionRequest& request, int64_t compiled_dim) {
   const AttentionProblem& p = request.problem;
   if (p.ranges.bounds == nullptr && p.mask.data == nullptr) return {};
   const Rows rows(p);
@@ -91,11 +91,11 @@ std::string refused_by_both(const AttentionRequest& request) {
     return fmt::format("dtype is {} (serves bfloat16, float16)", name(p.dtype));
   if (p.soft_cap > kernels::kMostSoftCap)
     return fmt::format("soft cap is {} (serves 0, none, and up to {})", p.soft_cap, kernels::kMostSoftCap);
-  return sizes_refused(p);
+  return sizes_why_not(p);
 }
 
 /// Soft cap, slopes, bias, table, dropout, and masks that are no intervals.
-std::string features_refused(const AttentionRequest& request) {
+std::string features_why_not(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
   if (request.bias || request.table) return "a bias or a table is given (serves neither)";
   if (p.ranges.bounds != nullptr || p.mask.data != nullptr)
@@ -105,16 +105,16 @@ std::string features_refused(const AttentionRequest& request) {
   return p.dropout.threshold != 0 ? "dropout is on (serves 0)" : "";
 }
 
-std::string dropout_refused(const AttentionDropout& dropout) {
+std::string dropout_why_not(const AttentionDropout& dropout) {
   if (dropout.threshold == 0 || (dropout.first_row % 16 == 0 && dropout.first_column % 16 == 0)) return {};
   return fmt::format("dropout begins at row {} and column {} (serves multiples of 16)", dropout.first_row, dropout.first_column);
 }
 
 /// Why the Hopper kernels refuse the features: their forward serves all of them, their backward dropout, soft cap, slopes and
 /// masks, or a bias.
-std::string hopper_features_refused(const AttentionRequest& request) {
+std::string hopper_features_why_not(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
-  if (std::string reason = dropout_refused(p.dropout); !reason.empty()) return reason;
+  if (std::string reason = dropout_why_not(p.dropout); !reason.empty()) return reason;
   const bool masked = p.ranges.bounds != nullptr || p.mask.data != nullptr;
   if (p.mask.data != nullptr && p.mask.head_stride != 0 && p.heads != 1)
     return "the boolean mask differs from head to head (serves one for all heads)";
@@ -130,7 +130,7 @@ std::string hopper_features_refused(const AttentionRequest& request) {
   others.problem.soft_cap = 0;
   others.problem.ranges = {};
   others.problem.mask = {};
-  if (std::string reason = features_refused(others); !reason.empty()) return reason;
+  if (std::string reason = features_why_not(others); !reason.empty()) return reason;
   if (request.bias && p.dropout.threshold != 0) return "there are both a bias and dropout (serves one of them)";
   if (request.bias && (request.slopes || p.soft_cap != 0))
     return "there is a bias beside a soft cap or slopes (serves it with neither)";
@@ -139,11 +139,11 @@ std::string hopper_features_refused(const AttentionRequest& request) {
 
 std::string decode_refuses(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
-  if (std::string reason = capability_refused(request, 8, true); !reason.empty()) return reason;
+  if (std::string reason = capability_why_not(request, 8, true); !reason.empty()) return reason;
   if (request.pass != AttentionPass::forward) return "a derivative is asked for (serves the forward)";
   if (!request.problem.known()) return "the lengths are known on the device alone (serves lengths that the host knows)";
   if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
-  if (std::string reason = features_refused(request); !reason.empty()) return reason;
+  if (std::string reason = features_why_not(request); !reason.empty()) return reason;
   for (const int64_t dim : {p.head_dim, p.value_dim}) {
     if (dim < 8 || dim % 8 != 0 || dim > 256) return fmt::format("a head dim is {} (serves multiples of 8 up to 256)", dim);
   }
@@ -175,14 +175,14 @@ bool may_have_dead_rows(const AttentionProblem& p) {
 }
 
 /// Why the Hopper kernels with operands in pairs refuse: float32 as two parts of float16, and values with their tangents.
-std::string pairs_refused(const AttentionRequest& request) {
+std::string pairs_why_not(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
   const bool first_order = request.pass == AttentionPass::forward || request.pass == AttentionPass::backward;
   if (!p.known() && !first_order) return "the lengths are known on the device alone (serves lengths that the host knows)";
-  if (std::string reason = sizes_refused(p); !reason.empty()) return reason;
+  if (std::string reason = sizes_why_not(p); !reason.empty()) return reason;
   const bool of_keys = request.pass == AttentionPass::backward || request.pass == AttentionPass::second;
-  if (std::string reason = tiles_refused(p, kernels::kTileRowsOfPairs, of_keys); !reason.empty()) return reason;
-  if (std::string reason = features_refused(request); !reason.empty()) return reason;
+  if (std::string reason = tiles_why_not(p, kernels::kTileRowsOfPairs, of_keys); !reason.empty()) return reason;
+  if (std::string reason = features_why_not(request); !reason.empty()) return reason;
   if (request.sinks && request.pass != AttentionPass::forward) return "sinks are given (serves none)";
   if (p.k_lengths != nullptr && (request.pass == AttentionPass::backward || request.pass == AttentionPass::second))
     return "there are spare rows behind the keys (serves none)";
@@ -202,27 +202,27 @@ std::string pairs_refused(const AttentionRequest& request) {
 
 std::string hopper_refuses(const AttentionRequest& request) {
   const AttentionProblem& p = request.problem;
-  if (std::string reason = capability_refused(request, 9, false); !reason.empty()) return reason;
+  if (std::string reason = capability_why_not(request, 9, false); !reason.empty()) return reason;
   switch (request.pass) {
     case AttentionPass::forward:
     case AttentionPass::backward:
-      if (p.dtype == DType::float32) return pairs_refused(request);
+      if (p.dtype == DType::float32) return pairs_why_not(request);
       if (p.dtype == DType::bfloat16 || p.dtype == DType::float16) break;
       return fmt::format("dtype is {} (serves bfloat16, float16, float32)", name(p.dtype));
     case AttentionPass::jvp:
     case AttentionPass::second:
-      if (p.dtype == DType::bfloat16) return pairs_refused(request);
+      if (p.dtype == DType::bfloat16) return pairs_why_not(request);
       return fmt::format("dtype is {} (serves forward mode and second order of bfloat16)", name(p.dtype));
     case AttentionPass::mixed:
       return "forward over forward is asked for (serves every other pass)";
   }
   if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
-  if (std::string reason = tiles_refused(p, kernels::kLeastTileRows, request.pass == AttentionPass::backward); !reason.empty())
+  if (std::string reason = tiles_why_not(p, kernels::kLeastTileRows, request.pass == AttentionPass::backward); !reason.empty())
     return reason;
-  if (const std::string reason = features_refused(request); !reason.empty()) {
-    if (std::string refused = hopper_features_refused(request); !refused.empty()) return refused;
+  if (const std::string reason = features_why_not(request); !reason.empty()) {
+    if (std::string refused = hopper_features_why_not(request); !refused.empty()) return refused;
     for (const int64_t dim : {64, 128}) {
-      if (kernels::compiled_dims_serve(dim, dim, p.head_dim, p.value_dim)) return walks_refused(request, dim);
+      if (kernels::compiled_dims_serve(dim, dim, p.head_dim, p.value_dim)) return walks_why_not(request, dim);
     }
     return fmt::format("{}, and head dims are {}/{} (serves it at multiples of 8 up to 64/64, 128/128 with as many panels)",
                        reason, p.head_dim, p.value_dim);
@@ -237,9 +237,9 @@ std::string hopper_refuses(const AttentionRequest& request) {
 }
 
 std::string portable_refuses(const AttentionRequest& request) {
-  if (std::string reason = capability_refused(request, 8, true); !reason.empty()) return reason;
+  if (std::string reason = capability_why_not(request, 8, true); !reason.empty()) return reason;
   if (std::string reason = refused_by_both(request); !reason.empty()) return reason;
-  if (std::string reason = dropout_refused(request.problem.dropout); !reason.empty()) return reason;
+  if (std::string reason = dropout_why_not(request.problem.dropout); !reason.empty()) return reason;
   for (const int64_t dim : {request.problem.head_dim, request.problem.value_dim}) {
     if (dim < 8 || dim % 8 != 0 || dim > 256) return fmt::format("a head dim is {} (serves multiples of 8 up to 256)", dim);
   }

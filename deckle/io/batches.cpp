@@ -34,11 +34,11 @@ NestedTensor make_text_batch(const TextStore& store, std::span<const int64_t> te
   for (const int64_t text : texts) lengths.push_back(static_cast<int64_t>(store[text].size()) + 2);
   const Ragged ragged = Ragged::from_lengths(lengths);
   const Tensor values = empty({ragged->rows()}, DType::int64);
-  auto* symbol = values.data<int64_t>();
+  auto* token = values.data<int64_t>();
   for (const int64_t text : texts) {
-    *symbol++ = kTextBoundary;
-    for (const char byte : store[text]) *symbol++ = static_cast<unsigned char>(byte);
-    *symbol++ = kTextBoundary;
+    *token++ = kTextBoundary;
+    for (const char byte : store[text]) *token++ = static_cast<unsigned char>(byte);
+    *token++ = kTextBoundary;
   }
   return NestedTensor(values, ragged);
 }

@@ -79,9 +79,9 @@ SafetensorsHeader parse_safetensors_header(std::string_view text) {
       continue;
     }
     if (!value.is_object()) fail(ErrorKind::io, "\"__metadata__\" is no object");
-    for (const auto& [key, fact] : value.items()) {
-      if (!fact.is_string()) fail(ErrorKind::io, "\"__metadata__\" has a value for \"{}\" that is no string", key);
-      header.metadata[key] = fact.get<std::string>();
+    for (const auto& [key, item] : value.items()) {
+      if (!item.is_string()) fail(ErrorKind::io, "\"__metadata__\" has a value for \"{}\" that is no string", key);
+      header.metadata[key] = item.get<std::string>();
     }
   }
   return header;
