@@ -9,6 +9,7 @@
 #include "deckle/core/kept.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/capacity.h"
+#include "deckle/nested/kept_rows.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
 #include "deckle/ops/generated/loss.h"
