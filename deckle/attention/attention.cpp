@@ -105,7 +105,7 @@ Packed in_scope(const Packed& x, const autograd::Converted& converted) {
 AttentionOptions in_scope(AttentionOptions options, const autograd::Converted& converted) {
   options.bias = converted(options.bias);
   if (options.ragged_bias.defined())
-    options.ragged_bias = NestedTensor::of_op(converted(options.ragged_bias.values()), options.ragged_bias.ragged());
+    options.ragged_bias = NestedTensor::of_op(converted(options.ragged_bias.values()), options.ragged_bias);
   return options;
 }
 

@@ -97,7 +97,7 @@ NestedTensor diagonal(const NestedTensor& self, int64_t offset, int64_t dim1, in
   check(dim1 != dim2, "dim1 and dim2 are both {} (expected different dims)", dim1);
   if (!self.is_ragged(dim1) && !self.is_ragged(dim2))
     return NestedTensor::of_op(diagonal(self.values(), offset, nested::values_dim(dim1, self), nested::values_dim(dim2, self)),
-                               self.ragged());
+                               self);
   const nested::Rows rows = nested::kept_rows(*self.ragged(), "diagonal", key_of({offset, dim1, dim2}, self.values()),
                                               [&] { return diagonal_elements(self, offset, dim1, dim2); });
   return {index_select(reshape(self.values(), {self.values().numel()}), 0, rows.index), rows.shape};

@@ -130,6 +130,10 @@ void keep_spare_rows_clear(const Tensor& values, const Ragged& ragged) {
   native::clear_spare_rows(values, room);
   for (const autograd::Level level : autograd::tangent_levels(values))
     autograd::update_tangent(values, level, zero_spare_rows(autograd::tangent(values, level), ragged));
+  keep_spare_rows_of_gradient_clear(values, ragged);
+}
+
+void keep_spare_rows_of_gradient_clear(const Tensor& values, const Ragged& ragged) {
   // A leaf has its hook since requires_grad_: another at each call would stay for ever.
   if (values.requires_grad() && !values.is_leaf()) clear_spare_rows_of_gradient(values, ragged);
 }

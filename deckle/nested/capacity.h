@@ -71,6 +71,9 @@ Tensor zero_spare_rows(const Tensor& values, const Ragged& ragged);
 /// tensor. Those of its gradient and of its tangents are zero from here on, too.
 void keep_spare_rows_clear(const Tensor& values, const Ragged& ragged);
 
+/// What that does to the gradient of what an op made.
+void keep_spare_rows_of_gradient_clear(const Tensor& values, const Ragged& ragged);
+
 /// Gradients that reach `rows`, which lie beside those of a room, are zero in spare rows from here on.
 void clear_spare_rows_of_gradient(const Tensor& rows, const Ragged& ragged);
 

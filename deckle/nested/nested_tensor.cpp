@@ -63,6 +63,19 @@ NestedTensor NestedTensor::of_op(Tensor values, Ragged shape) {
   });
 }
 
+NestedTensor NestedTensor::of_op(Tensor values, const NestedTensor& of) {
+  const bool view = nested::on_device_alone(of.shape_) && values.impl()->storage == of.values_.impl()->storage &&
+                    values.dim() > 0 && (values.size(0) <= 1 || values.stride(0) != 0);
+  if (!view) return of_op(std::move(values), of.shape_);
+  return call_as("NestedTensor", [&] {
+    NestedTensor result;
+    result.values_ = std::move(values), result.shape_ = of.shape_;
+    result.check_rows();
+    nested::keep_spare_rows_of_gradient_clear(result.values_, result.shape_);
+    return result;
+  });
+}
+
 NestedTensor NestedTensor::from_list(TensorList components) {
   return call_as("from_list", [&]() -> NestedTensor {
     check(!components.empty(), "an empty list has no regular dims (expected a component; from_lengths takes values of no rows)");
@@ -193,11 +206,13 @@ NestedTensor NestedTensor::requires_grad_(BoolArg value) const {
   return *this;
 }
 
-NestedTensor NestedTensor::to(Device device) const { return of_op(values_.to(device), shape_); }
+NestedTensor NestedTensor::to(Device device) const { return of_op(values_.to(device), *this); }
 
 NestedTensor NestedTensor::grad() const {
   const Tensor gradient = values_.grad();
-  return gradient.defined() ? of_op(gradient, shape_) : NestedTensor();
+  NestedTensor result;
+  if (gradient.defined()) result.values_ = gradient, result.shape_ = shape_;  // with the rows that came, of whatever batches
+  return result;
 }
 
 }  // namespace deckle

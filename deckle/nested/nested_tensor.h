@@ -34,6 +34,9 @@ class NestedTensor {
   /// What an op made of nested tensors of this shape, or wrote into one, and no caller gave: in a RaggedCapacity zeros are
   /// written to its own spare rows.
   static NestedTensor of_op(Tensor values, Ragged shape);
+  /// The same of an op that may give a view of what it reads, row by row: then the rows are those of `of`, which stay as they are
+  /// though the room have other lengths by now.
+  static NestedTensor of_op(Tensor values, const NestedTensor& of);
 
   /// Components [L_b, ...] with equal regular dims and dtype; copied one after another. Gradients flow to the components.
   static NestedTensor from_list(TensorList components);
@@ -106,7 +109,7 @@ class NestedTensor {
   NestedTensor grad() const;
   /// The same values on a device; shapes are known on the host, and go along. Gradients flow back.
   NestedTensor to(Device device) const;
-  NestedTensor detach() const { return of_op(values_.detach(), shape_); }
+  NestedTensor detach() const { return of_op(values_.detach(), *this); }
 
   bool allclose(const NestedTensor& other, FloatArg rtol = 1e-5, FloatArg atol = 1e-8, BoolArg equal_nan = false) const;
   bool equal(const NestedTensor& other) const;

@@ -140,11 +140,11 @@ NestedTensor permute_components(const NestedTensor& x, std::span<const int64_t> 
 }  // namespace
 
 NestedTensor reshape(const NestedTensor& self, IntSpan sizes) {
-  return NestedTensor::of_op(reshape(self.values(), values_sizes(self, sizes, false)), self.ragged());
+  return NestedTensor::of_op(reshape(self.values(), values_sizes(self, sizes, false)), self);
 }
 
 NestedTensor view(const NestedTensor& self, IntSpan sizes) {
-  return NestedTensor::of_op(view(self.values(), values_sizes(self, sizes, false)), self.ragged());
+  return NestedTensor::of_op(view(self.values(), values_sizes(self, sizes, false)), self);
 }
 
 NestedTensor expand(const NestedTensor& self, IntSpan sizes) {
@@ -155,7 +155,7 @@ NestedTensor expand(const NestedTensor& self, IntSpan sizes) {
           to_string(sizes), nested::ShapeOf{self});
     values = unsqueeze(values, 1);
   }
-  return NestedTensor::of_op(expand(values, wanted), self.ragged());
+  return NestedTensor::of_op(expand(values, wanted), self);
 }
 
 NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_dim) {
@@ -163,8 +163,7 @@ NestedTensor flatten(const NestedTensor& self, int64_t start_dim, int64_t end_di
                 ragged_dims = self.ragged_dims();
   check(first <= last, "start_dim {} comes after end_dim {} (expected start_dim <= end_dim)", start_dim, end_dim);
   if (first == last) return self;
-  if (first > ragged_dims)
-    return NestedTensor::of_op(flatten(self.values(), first - ragged_dims, last - ragged_dims), self.ragged());
+  if (first > ragged_dims) return NestedTensor::of_op(flatten(self.values(), first - ragged_dims, last - ragged_dims), self);
   if (first == 0) {
     check(last >= ragged_dims,
           "dims 0..{} of shape {} leave ragged dims without their components (expected all of them, 0..{}, or more)", last,
@@ -213,12 +212,12 @@ NestedTensor permute(const NestedTensor& self, IntSpan dims) {
   Dims values_order = {0};
   for (size_t dim = ragged_dims; dim < order.size(); ++dim)
     values_order.push_back(order[dim] - static_cast<int64_t>(ragged_dims) + 1);
-  return NestedTensor::of_op(permute(self.values(), values_order), self.ragged());
+  return NestedTensor::of_op(permute(self.values(), values_order), self);
 }
 
 NestedTensor squeeze(const NestedTensor& self, int64_t dim) {
   dim = nested::wrap_dim(dim, self);
-  if (!self.is_ragged(dim)) return NestedTensor::of_op(squeeze(self.values(), nested::values_dim(dim, self)), self.ragged());
+  if (!self.is_ragged(dim)) return NestedTensor::of_op(squeeze(self.values(), nested::values_dim(dim, self)), self);
   const int along = static_cast<int>(dim) - 1;
   for (int64_t b = 0; b < self.components(); ++b) {
     check(self.ragged()->size(b, along) == 1,
@@ -231,7 +230,7 @@ NestedTensor squeeze(const NestedTensor& self, int64_t dim) {
 NestedTensor unsqueeze(const NestedTensor& self, int64_t dim) {
   dim = nested::wrap_new_dim(dim, self);
   const int64_t ragged_dims = self.ragged_dims();
-  if (dim > ragged_dims) return NestedTensor::of_op(unsqueeze(self.values(), dim - ragged_dims), self.ragged());
+  if (dim > ragged_dims) return NestedTensor::of_op(unsqueeze(self.values(), dim - ragged_dims), self);
   return {self.values(), nested::with_ragged_dim(self.ragged(), static_cast<int>(dim) - 1)};
 }
 

@@ -116,7 +116,7 @@ NestedTensor range_of_components(const NestedTensor& self, int64_t first, int64_
 
 std::vector<NestedTensor> wrap(const std::vector<Tensor>& pieces, const NestedTensor& self) {
   std::vector<NestedTensor> result;
-  for (const Tensor& values : pieces) result.emplace_back(values, self.ragged());
+  for (const Tensor& values : pieces) result.push_back(NestedTensor::of_op(values, self));
   return result;
 }
 
@@ -183,8 +183,7 @@ namespace nested {
 NestedTensor select(const NestedTensor& self, int64_t dim, int64_t index) {
   dim = nested::wrap_dim(dim, self);
   if (dim == 0) return {self[index], Ragged()};
-  if (!self.is_ragged(dim))
-    return NestedTensor::of_op(select(self.values(), nested::values_dim(dim, self), index), self.ragged());
+  if (!self.is_ragged(dim)) return NestedTensor::of_op(select(self.values(), nested::values_dim(dim, self), index), self);
   return take(self, kept_rows(*self.ragged(), "select", {dim, index},
                               [&] { return select_rows(self, dim, [&](int64_t) { return index; }); }));
 }
@@ -197,7 +196,7 @@ NestedTensor slice(const NestedTensor& self, int64_t dim, int64_t start, int64_t
     return range_of_components(self, range.start, range.end, step);
   }
   if (!self.is_ragged(dim))
-    return NestedTensor::of_op(slice(self.values(), nested::values_dim(dim, self), start, end, step), self.ragged());
+    return NestedTensor::of_op(slice(self.values(), nested::values_dim(dim, self), start, end, step), self);
   return take(self, kept_rows(*self.ragged(), "slice", {dim, start, end, step},
                               [&] { return slice_rows(self, dim, step, [&](int64_t) { return std::pair(start, end); }); }));
 }
@@ -210,8 +209,7 @@ NestedTensor narrow(const NestedTensor& self, int64_t dim, int64_t start, int64_
           "{} components from {} on are more than shape {} has (expected no more)", length, start, nested::ShapeOf{self});
     return component_range(self, first, first + length);
   }
-  if (!self.is_ragged(dim))
-    return NestedTensor::of_op(narrow(self.values(), nested::values_dim(dim, self), start, length), self.ragged());
+  if (!self.is_ragged(dim)) return NestedTensor::of_op(narrow(self.values(), nested::values_dim(dim, self), start, length), self);
   return take(self, kept_rows(*self.ragged(), "narrow", {dim, start, length},
                               [&] { return narrow_rows(self, dim, [&](int64_t) { return std::pair(start, length); }); }));
 }

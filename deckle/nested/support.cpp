@@ -119,7 +119,7 @@ void require_same_ragged(const Ragged& self, const Ragged& other, std::string_vi
 
 NestedTensor convert(const NestedTensor& x, const autograd::Converted& as) {
   const Tensor values = x.defined() ? as(x.values()) : Tensor();
-  return values.is_same(x.values()) ? x : NestedTensor::of_op(values, x.ragged());
+  return values.is_same(x.values()) ? x : NestedTensor::of_op(values, x);
 }
 
 std::vector<NestedTensor> convert(const std::vector<NestedTensor>& x, const autograd::Converted& as) {

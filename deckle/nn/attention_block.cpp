@@ -40,7 +40,7 @@ Plan SelfAttention::plan(const Tensor& x) const {
 
 Plan SelfAttention::plan(const NestedTensor& x) const {
   const NestedTensor k(shape_of_heads(x.values(), kv_heads()), x.ragged());
-  return attention_plan(NestedTensor::of_op(shape_of_heads(x.values(), query.weight.size(0) / head_dim_), x.ragged()), k, k,
+  return attention_plan(NestedTensor::of_op(shape_of_heads(x.values(), query.weight.size(0) / head_dim_), x), k, k,
                         {.mask = masks::causal()});
 }
 

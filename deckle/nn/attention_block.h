@@ -55,9 +55,9 @@ class SelfAttention final : public Module {
  private:
   /// [..., heads * D] -> [..., heads, D], and back.
   Tensor split_heads(const Tensor& x) const;
-  NestedTensor split_heads(const NestedTensor& x) const { return NestedTensor::of_op(split_heads(x.values()), x.ragged()); }
+  NestedTensor split_heads(const NestedTensor& x) const { return NestedTensor::of_op(split_heads(x.values()), x); }
   Tensor merge_heads(const Tensor& x) const;
-  NestedTensor merge_heads(const NestedTensor& x) const { return NestedTensor::of_op(merge_heads(x.values()), x.ragged()); }
+  NestedTensor merge_heads(const NestedTensor& x) const { return NestedTensor::of_op(merge_heads(x.values()), x); }
   /// [..., heads, D] beside x [..., d_model], without memory of its own: plans read shapes alone.
   Tensor shape_of_heads(const Tensor& x, int64_t heads) const;
 

@@ -158,7 +158,7 @@ Tensor DecoderLM::next_logits(const NestedTensor& tokens, KeyValueCache& cache) 
   }
   if (device().is_cuda()) check_tokens(tokens.values(), options_.vocab);
   const NoGrad no_grad;
-  NestedTensor x = embedding(NestedTensor::of_op(tokens.values().to(device()), tokens.ragged()));
+  NestedTensor x = embedding(tokens.to(device()));
   const RotaryAngles angles = rotary_.angles(x, autocast_dtype().value_or(dtype()), cache.lengths());
   const std::vector<int64_t> before = cache.lengths();
   cache.extend(shape.sizes());

@@ -217,6 +217,9 @@ class Overloads {
     return parts;
   }
 
+  /// Whether a result may lie where the operand lies: of kernels it never does.
+  bool may_be_view() const { return !broadcasts() && op_.body != Op::Body::pointwise && op_.body != Op::Body::kernel; }
+
   /// `return NestedTensor::of_op(call, ragged);` for one, several or a list of results.
   std::string wrap_results(const std::string& call, const std::string& ragged) const {
     const std::vector<Result>& results = op_.schema.results;
@@ -302,7 +305,7 @@ class Overloads {
     if (op_.nested.kind == NestedRule::Kind::whole) return text + "return " + values_call() + ";\n";
     if (op_.nested.rows) text += require_rows(first());
     if (pointwise() && op_.takes_rows()) text += cpp::unpack_options(op_);  // which stand alone there
-    const std::string on_the_values = wrap_results(values_call(), lead() + ".ragged()");
+    const std::string on_the_values = wrap_results(values_call(), may_be_view() ? first() : lead() + ".ragged()");
     if (dim == nullptr || op_.nested.segment.empty()) return text + on_the_values;
     if (op_.body == Op::Body::kernel && op_.dtypes == Dtypes::floating)
       text += fmt::format("nested::require_floating({0}, {1});\n", first(), quote(first()));
