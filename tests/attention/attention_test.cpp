@@ -8,6 +8,7 @@
 #include "deckle/autograd/backward.h"
 #include "deckle/core/allocator.h"
 #include "deckle/core/cuda/device.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/functional/gradcheck.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/ops/generated/factory.h"
@@ -448,6 +449,7 @@ TEST(Attention, SpareRowsBehindTheKeysHaveNoPart) {
 }
 
 TEST(Attention, ASequenceHasTheSameBitsAloneAndInAnyBatch) {
+  const OnDevice host{Device()};  // a GPU's kernels are chosen for whole batches
   for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16}) {
     // Steps of one row on caches of several lengths beside prompts: both kernels, and several chunks of keys.
     const std::vector<int64_t> rows = {1, 40, 1, 1, 3, 1}, used = {900, 40, 1, 300, 64, 0}, room = {1000, 40, 33, 300, 80, 5};
@@ -465,6 +467,7 @@ TEST(Attention, ASequenceHasTheSameBitsAloneAndInAnyBatch) {
 
 // Head dims of whole vectors, whose keys are read where they lie.
 TEST(Attention, TwoDecodedRowsHaveTheBitsOfTwoSteps) {
+  const OnDevice host{Device()};  // whose reference is asked for
   for (const auto& [dtype, tolerance] :
        {std::pair(DType::float64, 1e-12), std::pair(DType::float32, 1e-5), std::pair(DType::bfloat16, 2e-2)}) {
     for (const int64_t keys : {2, 3, 5, 6, 7, 8, 63, 64, 65, 66, 131, 200}) {

@@ -9,6 +9,7 @@
 #include "deckle/attention/compile_mask.h"
 #include "deckle/attention/cuda_candidates.h"
 #include "deckle/attention/plan.h"
+#include "deckle/core/factory_device.h"
 #include "deckle/kernels/args/attention_served.h"
 #include "deckle/ops/generated/attention.h"
 #include "deckle/ops/generated/shape.h"
@@ -65,6 +66,7 @@ TEST(AttentionCandidates, HopperHeadDimsAreThoseOfTheInstances) {
 }
 
 TEST(AttentionCandidates, ThePlanChoosesAndTellsWhyNotTheOthers) {
+  const OnDevice host{Device()};  // whose kernels it names
   const Tensor x = random_tensor({1, 20, 4, 8}), row = random_tensor({1, 1, 4, 8});
   const std::string many = explain_attention(x, x, x, {.mask = masks::causal(), .slopes = random_tensor({4}), .dropout = 0.5});
   expect_contains(many,
@@ -116,6 +118,7 @@ TEST(AttentionPlan, OfAnotherBatchIsRefused) {
 
 /// A batch of which some sequences are decoded and some are not.
 TEST(AttentionPlan, PartitionsTheSequencesOnce) {
+  const OnDevice host{Device()};  // whose kernels it names
   const std::vector<Tensor> queries = {random_tensor({1, 2, 8}), random_tensor({30, 2, 8}), random_tensor({2, 2, 8})},
                             keys = {random_tensor({40, 2, 8}), random_tensor({30, 2, 8}), random_tensor({7, 2, 8})};
   const NestedTensor q = NestedTensor::from_list(queries), k = NestedTensor::from_list(keys);
@@ -129,6 +132,7 @@ TEST(AttentionPlan, PartitionsTheSequencesOnce) {
 }
 
 TEST(AttentionPlan, IsTheChoiceOfCallsThatHaveItsFeatures) {
+  const OnDevice host{Device()};  // whose kernels it names
   const NestedTensor q = NestedTensor::from_list({random_tensor({1, 2, 8}), random_tensor({30, 2, 8})}),
                      k = NestedTensor::from_list({random_tensor({40, 2, 8}), random_tensor({30, 2, 8})});
   const Plan plan = attention_plan(q, k, k, {.mask = masks::causal()});
@@ -155,6 +159,7 @@ TEST(AttentionCandidates, ExplainingDrawsNoNumbers) {
 
 /// Below the entry points, where no pass reads what a kernel has made of an earlier one.
 TEST(AttentionCandidates, TheReferenceRunsWhereItIsAskedFor) {
+  const OnDevice host{Device()};  // whose kernels it names
   const auto inputs = [] {
     const auto rows = [] { return random_tensor({18, 2, 4}); };
     return AttentionInputs{.q = rows(), .k = rows(), .v = rows(), .bias = random_tensor({1, 2, 9, 9})};
@@ -207,6 +212,7 @@ TEST(AttentionCandidates, TheReferenceRunsWhereItIsAskedFor) {
 }
 
 TEST(AttentionCandidates, WhereNoneServesTheErrorSaysAll) {
+  const OnDevice host{Device()};  // whose kernels it names
   const Tensor x = random_tensor({1, 20, 4, 8}), none = random_tensor({1, 20, 4, 0});
   expect_error([&] { attention(none, none, x); }, "no kernel on cpu serves attention of float64, 4 heads on 4, D 0, Dv 8");
   expect_error([&] { attention(none, none, x); }, "fused: head dims are 0 and 8 (serves 1 and more)");
