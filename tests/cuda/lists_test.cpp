@@ -84,6 +84,27 @@ TEST(CudaLists, ANormHasTheSameBitsInEveryListAndRun) {
   for (size_t i = 0; i < 14; ++i) EXPECT_EQ(foreach_norm({x[i]}).item(), norms[i]) << "tensor " << i;
 }
 
+TEST(CudaLists, BitsDoNotDependOnWhereATensorBegins) {
+  NEEDS_GPU();
+  std::mt19937 random(7);
+  std::normal_distribution<double> normal;
+  for (const int64_t size : {1, 7, 8, 9, 2047, 2048, 2049, 4097, 12'345, 100'003}) {
+    std::vector<double> numbers(static_cast<size_t>(size));
+    for (double& x : numbers) x = normal(random);
+    for (const DType dtype : kTypes) {
+      const Tensor x = tensor(numbers).to(dtype).to(Device::cuda());
+      const double norm = foreach_norm({x}).item(), dot = foreach_dot({x}, {x}).item();
+      for (const int64_t begin : {1, 3, 5}) {
+        const Tensor same = slice(empty({size + 8}, dtype, Device::cuda()), 0, begin, begin + size);
+        same.copy_(x);
+        EXPECT_EQ(foreach_norm({same}).item(), norm) << name(dtype) << ", " << size << " elements from " << begin;
+        EXPECT_EQ(foreach_dot({same}, {same}).item(), dot) << name(dtype) << ", " << size << " elements from " << begin;
+        EXPECT_EQ(foreach_dot({same}, {x}).item(), dot) << name(dtype) << ", " << size << " elements from " << begin;
+      }
+    }
+  }
+}
+
 TEST(CudaLists, OfNumbersWhoseSquaresOverflowOrVanish) {
   NEEDS_GPU();
   const double inf = std::numeric_limits<double>::infinity();

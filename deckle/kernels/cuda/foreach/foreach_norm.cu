@@ -1,8 +1,8 @@
 // The Euclidean norm of each tensor of a list, and the products of two lists.                                 Sums in double
 //
 //   launches   two for up to 96 tensors: parts of them all, then what the parts of each come to
-//   parts      a block each, of 4,096 elements or more, at most 1,024 of a tensor: its size decides, not the list; bits
-//              depend on whether it begins at 16 bytes, too
+//   parts      a block each, of 4,096 elements or more, at most 1,024 of a tensor: its size decides, not the list, and where
+//              it begins decides how it is loaded alone
 //   bytes      the elements once, the floor; of each part 24 (norms) or 8 are written and read, 0.3 % of 4,096 elements of
 //   float32
 #include <algorithm>
@@ -89,22 +89,50 @@ template <typename V, int kLists>
 struct Vectors {
   pointwise::Raw<V> raw[kLists];
 };
-template <typename V, int kLists>
+template <typename V, int kLists, int kCount>
 struct Elements {
-  V x[kLists];
+  V x[kLists][kCount];
 };
 
+template <class K, typename V, int kCount>
+__device__ __forceinline__ void take_all(const K& kind, typename K::Acc& acc, const V (&x)[K::kLists][kCount]) {
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    V each[K::kLists];
+#pragma unroll
+    for (int list = 0; list < K::kLists; ++list) each[list] = x[list][k];
+    kind.take(acc, each);
+  }
+}
+
+/// A thread takes the same elements wherever the tensor begins: eight at a time, in one load where they start at 16 bytes. So
+/// bits do not depend on that.
 template <typename V, class K>
 __device__ void add_part(const K& kind, typename K::Acc& acc, const Lists& lists, int tensor, const Range& range) {
   constexpr int kWidth = pointwise::kWidth, kLists = K::kLists;
   const DType dtype = lists.dtype[tensor];
   const int64_t item = item_size(dtype);
   const auto thread = static_cast<int>(threadIdx.x);
-  int64_t whole = range.begin;
+  const int64_t first = range.begin + thread * kWidth, whole = range.begin + (range.end - range.begin) / kWidth * kWidth;
+  const auto add_elements = [&]<int kCount>(std::integral_constant<int, kCount>, int64_t begin, int64_t end) {
+    reduce::in_batches<kCount == 1 ? 4 : 1>(
+        begin, end, kThreads * kCount,
+        [&](int64_t i) {
+          Elements<V, kLists, kCount> loaded;
+#pragma unroll
+          for (int list = 0; list < kLists; ++list)
+#pragma unroll
+            for (int k = 0; k < kCount; ++k) loaded.x[list][k] = pointwise::load<V>(lists.data[list][tensor], dtype, i + k);
+          return loaded;
+        },
+        [&](const auto& loaded, int64_t) {
+#pragma unroll
+          for (int u = 0; u < std::extent_v<std::remove_reference_t<decltype(loaded)>>; ++u) take_all(kind, acc, loaded[u].x);
+        });
+  };
   if (lists.vectors[tensor]) {
-    whole += (range.end - range.begin) / kWidth * kWidth;
     reduce::in_batches<sizeof(V) == 8 ? 1 : 4 / kLists>(
-        range.begin + thread * kWidth, whole, kThreads * kWidth,
+        first, whole, kThreads * kWidth,
         [&](int64_t i) {
           Vectors<V, kLists> loaded;
 #pragma unroll
@@ -118,28 +146,13 @@ __device__ void add_part(const K& kind, typename K::Acc& acc, const Lists& lists
             V x[kLists][kWidth];
 #pragma unroll
             for (int list = 0; list < kLists; ++list) pointwise::decode_raw<V>(loaded[u].raw[list], dtype, x[list]);
-#pragma unroll
-            for (int k = 0; k < kWidth; ++k) {
-              V each[kLists];
-#pragma unroll
-              for (int list = 0; list < kLists; ++list) each[list] = x[list][k];
-              kind.take(acc, each);
-            }
+            take_all(kind, acc, x);
           }
         });
+  } else {
+    add_elements(std::integral_constant<int, kWidth>(), first, whole);
   }
-  reduce::in_batches<4>(
-      whole + thread, range.end, kThreads,
-      [&](int64_t i) {
-        Elements<V, kLists> loaded;
-#pragma unroll
-        for (int list = 0; list < kLists; ++list) loaded.x[list] = pointwise::load<V>(lists.data[list][tensor], dtype, i);
-        return loaded;
-      },
-      [&](const auto& loaded, int64_t) {
-#pragma unroll
-        for (int u = 0; u < std::extent_v<std::remove_reference_t<decltype(loaded)>>; ++u) kind.take(acc, loaded[u].x);
-      });
+  add_elements(std::integral_constant<int, 1>(), whole + thread, range.end);
 }
 
 /// Block i adds up part i of all: parts[i].
