@@ -11,6 +11,7 @@
 #include "deckle/deckle.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"
+#include "tests/support/random.h"
 
 namespace deckle {
 namespace {
@@ -57,6 +58,49 @@ TEST(CudaCumsum, RowsOfEveryLength) {
         if (rows > 0 && rows * length < 100'000)
           expect_alike(cumsum(there.t().contiguous(), 0, reverse), cumsum(x.t().contiguous(), 0, reverse));
       }
+    }
+  }
+}
+
+/// The same elements one behind another, with the dims in the other order, every other one of each dim, and rows that lie apart.
+std::vector<Tensor> layouts(const Tensor& x) {
+  const int64_t dims = x.dim();
+  std::vector<int64_t> backwards, doubled;
+  for (int64_t dim = dims - 1; dim >= 0; --dim) backwards.push_back(dim);
+  for (const int64_t size : x.sizes()) doubled.push_back(2 * size + 1);
+  Tensor apart = empty(doubled, x.dtype(), kGpu);
+  for (int64_t dim = 0; dim < dims; ++dim) apart = slice(apart, dim, 1, doubled[static_cast<size_t>(dim)], 2);
+  apart.copy_(x);
+  const Tensor there = x.to(kGpu), turned = permute(permute(there, backwards).contiguous(), backwards);
+  return {there, turned, apart, slice(cat({there, there}, dims - 1), dims - 1, x.size(-1), 2 * x.size(-1))};
+}
+
+TEST(CudaCumsum, OfSeveralKeptDimsAndOfNoneAndOneElement) {
+  NEEDS_GPU();
+  const std::vector<std::vector<int64_t>> shapes = {
+      {},        {1},       {0},    {3, 4, 5},        {2, 3, 4, 65},  {5, 1, 300},  {1, 1, 1},    {1, 7, 1, 3}, {2, 0, 3},
+      {0, 4, 5}, {3, 4, 0}, {0, 0}, {4, 3, 2, 2, 33}, {3, 257, 2, 9}, {2, 3, 2500}, {2, 2500, 3}, {2500, 1, 3}};
+  for (const std::vector<int64_t>& sizes : shapes) {
+    for (const DType dtype : kTypes) {
+      const Tensor normal = testing::random_tensor(sizes), x = is_floating(dtype) ? normal.to(dtype) : gt(normal, 0.0).to(dtype);
+      if (sizes.empty()) {
+        expect_alike(cumsum(x.to(kGpu), 0), cumsum(x, 0));
+        continue;
+      }
+      const std::vector<Tensor> same = layouts(x);
+      for (int64_t dim = 0; dim < x.dim(); ++dim) {
+        for (const bool reverse : {false, true}) {
+          const Tensor expected = cumsum(x, dim, reverse);
+          for (size_t layout = 0; layout < same.size(); ++layout) {
+            SCOPED_TRACE(std::string(name(dtype)) + " " + to_string(x.sizes()) + " along " + std::to_string(dim) + ", layout " +
+                         std::to_string(layout) + (reverse ? ", from the back" : ""));
+            expect_alike(cumsum(same[layout], dim, reverse), expected);
+          }
+        }
+      }
+      // Of what is repeated along a kept dim and along the dim itself.
+      const auto repeated = [&](const Tensor& of) { return expand(slice(of, 0, 0, 1), x.sizes()); };
+      for (int64_t dim = 0; dim < x.dim(); ++dim) expect_alike(cumsum(repeated(same[0]), dim), cumsum(repeated(x), dim));
     }
   }
 }
