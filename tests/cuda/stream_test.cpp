@@ -113,6 +113,39 @@ TEST(CudaStreams, WhatOneMakesAndAnotherReadsTakesNoMoreMemory) {
   EXPECT_LE(cuda::counters(kGpu).blocks - blocks, 4) << "of the comparison's";
 }
 
+/// They are in the caches of two streams, and the last reads of them are under way in others.
+TEST(CudaStreams, WhatOthersFreedIsWaitedForWhereMemoryIsShort) {
+  NEEDS_GPU();
+  const Stream maker = cuda::new_stream(kGpu), reader = cuda::new_stream(kGpu);
+  empty_cache(kGpu);
+  const int64_t before = memory_stats(kGpu).in_use, piece = int64_t{1} << (cuda::fake() ? 27 : 30);
+  std::vector<Tensor> held;
+  try {
+    while (held.size() < 1024) {
+      const cuda::OnStream there(kGpu, held.size() % 2 == 0 ? maker : Stream{});
+      held.push_back(zeros({piece}, DType::uint8, kGpu));
+    }
+    FAIL() << "a terabyte on one GPU";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::out_of_memory);
+  }
+  const auto fitted = static_cast<int64_t>(held.size());
+  ASSERT_GT(fitted, 4);
+  held.pop_back();  // for what keeps the streams busy
+  std::vector<Tensor> sums;
+  for (size_t i = 0; i < held.size(); ++i) {
+    const cuda::OnStream there(kGpu, i % 2 == 0 ? Stream{} : reader);
+    if (i < 2) keep_busy();
+    sums.push_back(amax(slice(held[i], 0, 0, 1024)));
+  }
+  held.clear();
+  EXPECT_GE(memory_stats(kGpu).cached / piece, fitted - 1);
+  const Tensor large = full({piece * fitted / 2}, 7, DType::uint8, kGpu);  // more than any block that was freed
+  for (const Tensor& sum : sums) EXPECT_EQ(sum.item(), 0);
+  EXPECT_EQ(slice(large, 0, 0, 1).item(), 7);
+  EXPECT_LT(memory_stats(kGpu).in_use - before, piece * fitted);
+}
+
 TEST(CudaStreams, KeepTheOrderOfMemoryBetweenReplaysAndOthers) {
   NEEDS_GPU();
   const Stream side = cuda::new_stream(kGpu), other = cuda::new_stream(kGpu);
