@@ -115,7 +115,7 @@ NestedTensor repeat(const NestedTensor& self, IntSpan repeats) {
   const int ragged_dims = self.ragged_dims();
   Dims on_values = {ragged_dims == 0 ? repeats[0] : 1};
   for (const int64_t times : repeats.subspan(static_cast<size_t>(ragged_dims) + 1)) on_values.push_back(times);
-  NestedTensor result = NestedTensor::of_op(repeat(self.values(), on_values), self.ragged());
+  NestedTensor result = NestedTensor::of_op(repeat(self.values(), on_values), self);
   if (ragged_dims == 0) return result;
   for (int dim = 0; dim < ragged_dims; ++dim) {
     const int64_t times = repeats[static_cast<size_t>(dim) + 1];
@@ -141,7 +141,7 @@ NestedTensor repeat(const NestedTensor& self, IntSpan repeats) {
 NestedTensor repeat_interleave(const NestedTensor& self, int64_t repeats, int64_t dim) {
   const int64_t at = nested::wrap_dim(dim, self);
   if (at > 0 && !self.is_ragged(at))
-    return NestedTensor::of_op(repeat_interleave(self.values(), repeats, nested::values_dim(at, self)), self.ragged());
+    return NestedTensor::of_op(repeat_interleave(self.values(), repeats, nested::values_dim(at, self)), self);
   if (at == 0 && self.ragged_dims() == 0) return {repeat_interleave(self.values(), repeats, 0), Ragged()};
   if (at == 0) {
     return nested::take(self, nested::kept_rows(*self.ragged(), "interleaved batch", {repeats}, [&] {
@@ -164,7 +164,7 @@ NestedTensor pad(const NestedTensor& self, IntSpan padding, PadMode mode, const 
   require_padding(padding, self.dim());
   const int64_t regular = self.values().dim() - 1, last = self.dim() - 1;
   const auto on_values = std::min(padding.size(), 2 * static_cast<size_t>(regular));
-  NestedTensor result = NestedTensor::of_op(pad(self.values(), padding.first(on_values), mode, value), self.ragged());
+  NestedTensor result = NestedTensor::of_op(pad(self.values(), padding.first(on_values), mode, value), self);
   for (size_t i = on_values; i < padding.size(); i += 2) {
     const int64_t dim = last - static_cast<int64_t>(i / 2), before = padding[i], after = padding[i + 1];
     check(

@@ -19,7 +19,7 @@ NestedTensor each_image(const NestedTensor& input, Op&& op) {
   check(input.dim() >= 4, "shape {} has no images (expected [B, ..., H, W, C])", nested::ShapeOf{input});
   nested::require_regular_dim(input);
   const int ragged_dims = input.ragged_dims();
-  if (input.values().dim() >= 4 || ragged_dims == 0) return NestedTensor::of_op(op(input.values()), input.ragged());
+  if (input.values().dim() >= 4 || ragged_dims == 0) return NestedTensor::of_op(op(input.values()), input);
   const auto leading = static_cast<size_t>(ragged_dims);
   std::vector<Tensor> rows;
   std::vector<int64_t> sizes;

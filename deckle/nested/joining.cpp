@@ -135,7 +135,7 @@ NestedTensor cat(const std::vector<NestedTensor>& tensors, int64_t dim) {
   if (dim == 0) return cat_components(tensors);
   if (tensors[0].is_ragged(dim)) return cat_positions(tensors, static_cast<int>(dim) - 1);
   require_same_ragged(tensors);
-  return NestedTensor::of_op(cat(all_values(tensors), nested::values_dim(dim, tensors[0])), tensors[0].ragged());
+  return NestedTensor::of_op(cat(all_values(tensors), nested::values_dim(dim, tensors[0])), tensors[0]);
 }
 
 NestedTensor stack(const std::vector<NestedTensor>& tensors, int64_t dim) {

@@ -64,8 +64,9 @@ NestedTensor NestedTensor::of_op(Tensor values, Ragged shape) {
 }
 
 NestedTensor NestedTensor::of_op(Tensor values, const NestedTensor& of) {
-  const bool view = nested::on_device_alone(of.shape_) && values.impl()->storage == of.values_.impl()->storage &&
-                    values.dim() > 0 && (values.size(0) <= 1 || values.stride(0) != 0);
+  const bool view = nested::on_device_alone(of.shape_) && values.defined() &&
+                    values.impl()->storage == of.values_.impl()->storage && values.dim() > 0 &&
+                    (values.size(0) <= 1 || values.stride(0) != 0);
   if (!view) return of_op(std::move(values), of.shape_);
   return call_as("NestedTensor", [&] {
     NestedTensor result;

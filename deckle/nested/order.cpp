@@ -21,7 +21,7 @@ NestedTensor flip(const NestedTensor& self, IntSpan dims) {
   for (const int64_t dim : dims) {
     const int64_t at = nested::wrap_dim(dim, self);
     if (nested::is_regular(at, self)) {
-      result = NestedTensor::of_op(flip(result.values(), {nested::values_dim(at, self)}), result.ragged());
+      result = NestedTensor::of_op(flip(result.values(), {nested::values_dim(at, self)}), result);
     } else if (at == 0) {
       result = nested::take(result, nested::kept_rows(*result.ragged(), "flipped batch", {}, [&] {
                               std::vector<int64_t> components(static_cast<size_t>(self.components()));

@@ -274,7 +274,7 @@ NestedTensor roll(const NestedTensor& self, int64_t shift, int64_t dim) {
     const int64_t count = self.components(), by = count == 0 ? 0 : (shift % count + count) % count;
     return range_of_components(self, count - by, count, 1, count - by);
   }
-  if (!self.is_ragged(dim)) return NestedTensor::of_op(roll(self.values(), shift, nested::values_dim(dim, self)), self.ragged());
+  if (!self.is_ragged(dim)) return NestedTensor::of_op(roll(self.values(), shift, nested::values_dim(dim, self)), self);
   const Tensor index = kept_value(*self.ragged(), "roll", {dim, shift},
                                   [&] { return roll_rows(self, dim, [&](int64_t) { return shift; }).index; });
   return NestedTensor::of_op(index_select_or(self.values(), index), self.ragged());
