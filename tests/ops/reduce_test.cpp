@@ -191,6 +191,30 @@ TEST(Norms, OfNumbersOfAnySizeHaveTheirSlope) {
   EXPECT_NEAR(slope[1], 0.5, 1e-5);
 }
 
+/// Of {u, 3 u}, whose squares leave float64: the value and the slopes in both modes, of rows, columns and components.
+TEST(Spread, OfNumbersOfAnySizeHasItsSlope) {
+  for (const double u : {1e307, 1e200, 1e155, 1e-155, 1e-200, 1e-300}) {
+    const Tensor x = vector_of({u, 3 * u});
+    const auto check = [&](const char* what, const std::function<Tensor(const Tensor&)>& f) {
+      SCOPED_TRACE(::testing::Message() << what << " of " << u);
+      for (const double value : flatten(f(x)).to_vector()) EXPECT_NEAR(value / u, 1, 1e-14);
+      const double copies = static_cast<double>(f(x).numel());
+      const Values slope = grad([&](const Tensor& y) { return sum(f(y)); }, x).to_vector();
+      EXPECT_NEAR(slope[0] / copies, -0.5, 1e-14);
+      EXPECT_NEAR(slope[1] / copies, 0.5, 1e-14);
+      EXPECT_NEAR(sum(jvp(f, x, vector_of({1, 3})).second).item() / copies, 1, 1e-14);
+    };
+    const StdOptions whole{.correction = 0};
+    check("std", [&](const Tensor& y) { return deckle::std(y, std::nullopt, whole); });
+    check("rows", [&](const Tensor& y) { return deckle::std(y.unsqueeze(0).expand({40, 2}), {1}, whole); });
+    check("columns", [&](const Tensor& y) { return deckle::std(y.unsqueeze(1).expand({2, 40}), {0}, whole); });
+    check("ragged", [&](const Tensor& y) { return deckle::std(NestedTensor::from_lengths(y, {2}), {1}, whole).values(); });
+    const auto variance = [&](const Tensor& y) { return var(y, std::nullopt, {.correction = 0}); };
+    EXPECT_NEAR(grad(variance, x).to_vector()[1] / u, 1, 1e-14) << u;
+  }
+  EXPECT_NEAR(var(vector_of({1.3e154, -1.3e154}), std::nullopt, {.correction = 0}).item(), 1.69e308, 1e294);
+}
+
 TEST(Norms, CurvatureOfHalvesStaysFinite) {
   // 1 / rms reaches 316 (eps is 1e-5), and its cube 3e7.
   const auto curvature = [](DType dtype) {

@@ -1,11 +1,11 @@
 // Euclidean norm, variance and standard deviation over any dims.                Reads every element once (4 bytes, 2 to 5 FLOPs)
 //
 // Everything is summed in double, so squares of floats neither overflow nor underflow; where squares of doubles do, the norm sums
-// the piece again in three scales. The variance of a piece of a row takes two passes: mean, then squared deviations; pieces are
-// merged by Chan's formula, as are 32 rows of columns at a time. Moments of rows are sums of runs (simd/rows.h) of double; other
-// sums go by blocks, and those of pieces and of long columns carry their rounding errors. Instances: float (float32 and the
-// halves), double.
-// Versions, us, rows of 20 and 100 float (a5bd4cfb and its parent in turns, two cores of an Emerald Rapids):
+// the piece again in three scales, and moments are taken again of scaled elements (scaled.h). The variance of a piece of a row
+// takes two passes: mean, then squared deviations; pieces are merged by Chan's formula, as are 32 rows of columns at a time.
+// Moments of rows are sums of runs (simd/rows.h) of double; other sums go by blocks, and those of pieces and of long columns
+// carry their rounding errors. Instances: float (float32 and the halves), double. Versions, us, rows of 20 and 100 float
+// (a5bd4cfb and its parent in turns, two cores of an Emerald Rapids):
 //   sums of moments of their own, of sixteen accumulators   var 286 (5,000 x 20), 97 (2,000 x 100)
 //   those of runs                                           var 111, 59
 #undef HWY_TARGET_INCLUDE
@@ -229,14 +229,51 @@ void column_moments(const reduce::Rows<T>& rows, int64_t columns, Moments* resul
   }
 }
 
-/// NaN if the correction leaves no degrees of freedom and all elements are equal, or there are none.
-void variances(int64_t n, const Moments* moments, double correction, double* values) {
-  for (int64_t i = 0; i < n; ++i) values[i] = moments[i].squares.total() / std::max(moments[i].count - correction, 0.0);
+/// Sums of squares below this may lack some that vanished below 2^-1022.
+constexpr double kLeastSquares = 0x1p-900;
+
+bool lost(const Moments& moments) {
+  const double squares = moments.squares.total();
+  if (squares > kLeastSquares) return !std::isfinite(squares);
+  // Elements that lie so close to a mean as large as this one equal each other.
+  return !(squares >= 0) || (moments.count > 1 && std::abs(moments.mean) < 0x1p-350);
 }
 
-void standard_deviations(int64_t n, const Moments* moments, double correction, double* values) {
-  variances(n, moments, correction, values);
-  for (int64_t i = 0; i < n; ++i) values[i] = std::sqrt(values[i]);
+/// Whether all values are those of squares, or of roots of squares, that have neither vanished nor overflowed.
+bool usual(int64_t n, const double* values) {
+  constexpr double kLeast = 0x1p-450, kMost = std::numeric_limits<double>::max();
+  const hn::ScalableTag<double> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto least = hn::Set(d, kLeast), most = hn::Set(d, kMost);
+  auto within = hn::Eq(least, least);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto value = hn::LoadU(d, values + i);
+    within = hn::And(within, hn::And(hn::Gt(value, least), hn::Le(value, most)));
+  }
+  bool all = hn::AllTrue(d, within);
+  for (; i < n; ++i) all = all && values[i] > kLeast && values[i] <= kMost;
+  return all;
+}
+
+/// The variance, or its root. NaN if the correction leaves no degrees of freedom and all elements are equal, or there are none.
+template <bool kRoot>
+void spreads(int64_t n, const Moments* moments, double correction, double* values) {
+  static_assert(sizeof(Moments) == 4 * sizeof(double));
+  const hn::ScalableTag<double> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto corrections = hn::Set(d, correction);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::Vec<decltype(d)> count, mean, sum, error;
+    hn::LoadInterleaved4(d, &moments[i].count, count, mean, sum, error);
+    const auto variance = hn::Div(hn::Add(sum, error), hn::Max(hn::Sub(count, corrections), hn::Zero(d)));
+    hn::StoreU(kRoot ? hn::Sqrt(variance) : variance, d, values + i);
+  }
+  for (; i < n; ++i) {
+    const double variance = moments[i].squares.total() / std::max(moments[i].count - correction, 0.0);
+    values[i] = kRoot ? std::sqrt(variance) : variance;
+  }
 }
 
 }  // namespace
@@ -249,10 +286,10 @@ reduce::SpreadFolds spread_folds() {
             {},
             {reduce::StoredFold<bfloat16, float, Squares>{&half_row_squares}, {}}},
            {&row_squares<double>, &column_squares<double>, &plus, &roots, {}}},
-          {{&row_moments<float>, &column_moments<float>, &combine, &variances, {}},
-           {&row_moments<double>, &column_moments<double>, &combine, &variances, {}}},
-          {{&row_moments<float>, &column_moments<float>, &combine, &standard_deviations, {}},
-           {&row_moments<double>, &column_moments<double>, &combine, &standard_deviations, {}}}};
+          {{&row_moments<float>, &column_moments<float>, &combine, &spreads<false>, {}},
+           {&row_moments<double>, &column_moments<double>, &combine, &spreads<false>, {}, {}, nullptr, &usual, &lost, 2}},
+          {{&row_moments<float>, &column_moments<float>, &combine, &spreads<true>, {}},
+           {&row_moments<double>, &column_moments<double>, &combine, &spreads<true>, {}, {}, nullptr, &usual, &lost, 1}}};
 }
 
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE

@@ -21,6 +21,7 @@
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/reduce/layout.h"
+#include "deckle/kernels/cpu/reduce/scaled.h"
 #include "deckle/kernels/cpu/simd/convert.h"
 #include "deckle/kernels/cpu/simd/transpose.h"
 
@@ -34,6 +35,7 @@ constexpr int64_t kFewColumns = 16;  // with fewer columns most vector lanes wou
 constexpr int64_t kGatheredRows = 64;
 constexpr int64_t kShortRow = 8;       // elements of a row that is folded as a column of many
 constexpr int64_t kWidenedRows = 128;  // of a strip: they stay in the second cache
+constexpr size_t kLine = 64;           // bytes: vectors of arrays on the stack cross none
 
 int64_t pieces_of(int64_t count, int64_t piece) { return (count + piece - 1) / piece; }
 
@@ -56,6 +58,8 @@ bool takes_few(const Fold<T, A>& op, int64_t length, double parameter) {
 template <typename T, typename A>
 struct Output {
   const Fold<T, A>& op;
+  const View& self;
+  const Layout& layout;
   double parameter;
   const View& result;
 
@@ -73,10 +77,13 @@ struct Output {
     if constexpr (std::is_same_v<A, int64_t>) {
       simd::store_run(folded, count, to + first * size, result.dtype, 1);
     } else {
-      double values[kStrip];
+      alignas(kLine) double values[kStrip];
       for (int64_t i = 0; i < count; i += kStrip) {
         const int64_t n = std::min(kStrip, count - i);
-        op.finish(n, folded + i, parameter, values);
+        finish_rows(op, n, folded + i, layout.length, parameter, values,
+                    [&](int64_t row, int64_t rows, int64_t from, int64_t size, T* block) {
+                      gather_rows(self, layout, first + i + row, rows, from, size, block);
+                    });
         simd::store_run(values, n, to + (first + i) * size, result.dtype, 1);
       }
     }
@@ -117,7 +124,7 @@ void fold_rows(const Fold<T, A>& op, const View& self, const Layout& layout, con
   const int64_t tile = (runs_on && !dense) || pieces > 1 ? 1 : std::clamp<int64_t>(kPiece / longest, 1, kGatheredRows);
   const int64_t grain = pieces > 1 ? 1 : (std::max<int64_t>(1, kPiece / length) + tile - 1) / tile * tile;
   parallel_for(layout.rows * pieces, grain, [&](int64_t begin, int64_t end) {
-    A own[kStrip];
+    alignas(kLine) A own[kStrip];
     int64_t kept = 0;  // rows in `own`
     Scratch gathered;
     T* const block = runs_on ? nullptr : gathered.take<T>(tile * longest);
@@ -149,8 +156,8 @@ void fold_short_rows(const Fold<T, A>& op, const View& self, const Layout& layou
   const int64_t length = layout.length, tiles = pieces_of(layout.rows, kStrip);
   const bool direct = self.dtype == dtype_of<T> && layout.dense_rows(), few = takes_few<T>(op, length, output.parameter);
   parallel_for(tiles, std::max<int64_t>(1, kPiece / (length * kStrip)), [&](int64_t begin, int64_t end) {
-    A own[kStrip];
-    T values[kStrip], gathered[kStrip * kShortRow], block[kStrip * kShortRow];
+    alignas(kLine) A own[kStrip];
+    alignas(kLine) T values[kStrip], gathered[kStrip * kShortRow], block[kStrip * kShortRow];
     for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t row = tile * kStrip, count = std::min(kStrip, layout.rows - row);
       if (!direct) gather_rows(self, layout, row, count, 0, length, gathered);
@@ -185,7 +192,7 @@ void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, 
   const bool direct = self.dtype == dtype_of<S>;
   const bool few = direct && layout.reduced.count <= 1 && takes_few<S>(op, layout.length, output.parameter);
   parallel_for(outer * pieces * strips, grain, [&](int64_t begin, int64_t end) {
-    A own[kStrip];
+    alignas(kLine) A own[kStrip];
     T few_values[kStrip];
     Scratch widened;
     T* const block = direct ? nullptr : widened.take<T>(std::min(kWidenedRows, run) * std::min(columns, kStrip));
@@ -222,7 +229,7 @@ void fold_columns(const Fold<T, A>& op, const View& self, const Layout& layout, 
 template <typename T, typename A>
 void fold_typed(const Fold<T, A>& op, const View& self, std::span<const int64_t> dims, double parameter, const View& result) {
   const Layout layout(self, dims, Layout::Order::any);
-  const Output<T, A> output{op, parameter, result};
+  const Output<T, A> output{op, self, layout, parameter, result};
   if (layout.rows == 0) return;
   if (layout.length == 0) {
     Scratch scratch;

@@ -70,6 +70,11 @@ struct Fold {
   typename NarrowTypes<T, A>::Folds narrow = {};
   /// Of up to kDeep rows, with a parameter of 1, the values themselves; null where T does not hold what they are made of.
   void (*few)(const Rows<T>& rows, int64_t columns, T* values) = nullptr;
+  /// Where squares may overflow or vanish, whether none of these values tells of it; and whether those of one row did. Its value
+  /// is then that of elements times a power of two s, divided by s^degree (reduce/scaled.h).
+  bool (*usual)(int64_t n, const double* values) = nullptr;
+  bool (*lost)(const A& folded) = nullptr;
+  int degree = 0;
 };
 
 /// Count, mean and sum of squared deviations of a set of elements.

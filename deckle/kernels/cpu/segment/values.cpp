@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "deckle/kernels/cpu/reduce/scaled.h"
 #include "deckle/kernels/cpu/segment/tasks.h"
 
 namespace deckle::kernels::cpu::segment {
@@ -23,13 +24,21 @@ constexpr int64_t kBuffered = 256;  // columns converted at a time: kDeep rows o
 
 /// Finishes folded columns of component b and writes them to the result.
 template <typename T, typename A>
-void finish(const Fold<T, A>& op, const A* folded, double parameter, const View& result, int64_t inner, int64_t b, int64_t first,
-            int64_t columns) {
+void finish(const Fold<T, A>& op, const View& values, const RaggedView& ragged, const A* folded, const Parameter& parameter,
+            const View& result, int64_t inner, int64_t b, int64_t first, int64_t columns) {
   if constexpr (std::is_same_v<A, int64_t>) {
     write_row(result, inner, b, first, columns, folded);
   } else {
     double finished[kColumns];
-    op.finish(columns, folded, parameter, finished);
+    const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
+    reduce::finish_rows(op, columns, folded, length, parameter(length), finished,
+                        [&](int64_t column, int64_t count, int64_t from, int64_t n, T* block) {
+                          T row[kColumns];
+                          for (int64_t r = 0; r < n; ++r) {
+                            const T* const x = read_run(values, ragged, inner, begin + from + r, first + column, count, row);
+                            for (int64_t c = 0; c < count; ++c) block[c * n + r] = x[c];
+                          }
+                        });
     write_row(result, inner, b, first, columns, finished);
   }
 }
@@ -62,7 +71,7 @@ void fold_typed(const Fold<T, A>& op, const View& values, const RaggedView& ragg
                     last = ragged.offsets[b + 1];
       fold_rows(op, values, ragged, inner, start, std::min(start + kPiece, last), first, columns, results);
       if (partial == nullptr)
-        finish(op, results, parameter(last - ragged.offsets[b]), result, inner, b, first, columns);
+        finish(op, values, ragged, results, parameter, result, inner, b, first, columns);
       else
         std::copy_n(results, columns, partial + piece * inner + first);
     }
@@ -74,7 +83,7 @@ void fold_typed(const Fold<T, A>& op, const View& values, const RaggedView& ragg
     for (int64_t piece = first_piece[static_cast<size_t>(b)]; piece < first_piece[static_cast<size_t>(b) + 1]; ++piece) {
       for (int64_t c = 0; c < columns; ++c) results[c] = op.combine(results[c], partial[piece * inner + first + c]);
     }
-    finish(op, results, parameter(ragged.offsets[b + 1] - ragged.offsets[b]), result, inner, b, first, columns);
+    finish(op, values, ragged, results, parameter, result, inner, b, first, columns);
   });
 }
 

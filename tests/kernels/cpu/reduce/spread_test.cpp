@@ -1,6 +1,7 @@
 // Norm, variance and standard deviation against their definitions in float64: any dims, strides, dtypes, threads; extreme
 // elements.
 #include "tests/kernels/cpu/reduce/operands.h"
+#include "tests/kernels/cpu/support/magnitudes.h"
 #include "tests/kernels/cpu/support/threads.h"
 
 namespace deckle::kernels::cpu {
@@ -105,6 +106,44 @@ TEST_P(SpreadOnEveryTarget, NormsOfDoublesOfAllMagnitudes) {
                     std::abs(got / norm - 1) < (norm < 1e-300 ? 1e-3 : 1e-14))
             << got << " in place of " << norm;
       }
+    }
+  }
+}
+
+TEST_P(SpreadOnEveryTarget, VariancesOfDoublesOfAllMagnitudes) {
+  for (const int64_t n : {1, 2, 7, 40, 1500, 300'000}) {  // short rows, gathered ones, long ones in pieces
+    for (const int64_t copies : {1, 3, 21, 600}) {
+      if (n * copies > 1'000'000) continue;
+      const int64_t correction = below(2);
+      std::vector<Row> columns;
+      for (int64_t c = 0; c < copies; ++c) columns.push_back(testing::column_of_any_magnitude(n));
+      for (const int64_t dim : {0, 1}) {
+        const Buffer x(dim == 0 ? std::vector<int64_t>{n, copies} : std::vector<int64_t>{copies, n}, DType::float64);
+        for (int64_t c = 0; c < copies; ++c) {
+          for (int64_t i = 0; i < n; ++i)
+            x.view.ptr<double>()[dim == 0 ? i * copies + c : c * n + i] = columns[static_cast<size_t>(c)][static_cast<size_t>(i)];
+        }
+        for (const bool root : {false, true}) {
+          SCOPED_TRACE(::testing::Message() << n << " x " << copies << " dim " << dim << " correction " << correction << root);
+          std::vector<double> want;
+          for (const Row& column : columns) want.push_back(testing::exact_spread(column, correction, root));
+          const Buffer result = testing::poisoned({copies}, DType::float64);
+          (root ? standard_deviation : variance)(kContext, x.view, std::span(&dim, 1), correction, false, result.view);
+          testing::expect_spread(result.view, want, columns, root);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(SpreadOnEveryTarget, VariancesOfInfiniteElementsAreNan) {
+  for (const int64_t copies : {1, 40}) {
+    const Buffer x({3, copies}, DType::float64), result = testing::poisoned({copies}, DType::float64);
+    for (const double infinite : {kInfinity, -kInfinity, std::nan("")}) {
+      for (int64_t i = 0; i < 3 * copies; ++i) x.view.ptr<double>()[i] = i < copies ? infinite : 1e200;
+      const int64_t dim = 0;
+      variance(kContext, x.view, std::span(&dim, 1), 1, false, result.view);
+      for (const double value : testing::values(result.view)) EXPECT_TRUE(std::isnan(value));
     }
   }
 }

@@ -8,6 +8,7 @@
 #include "deckle/kernels/args/context.h"
 #include "tests/kernels/cpu/support/buffer.h"
 #include "tests/kernels/cpu/support/components.h"
+#include "tests/kernels/cpu/support/magnitudes.h"
 
 namespace deckle::kernels::cpu {
 void segment_sum(const Context&, const View& values, const RaggedView& ragged, const View& sums);
@@ -249,6 +250,38 @@ TEST(Segment, SpreadNormAndProducts) {
     expect_close(products.view, by_column(batch, inner, values(x.view), product),
                  dtype == DType::float64 ? 1e-11 : tolerance(dtype));
   });
+}
+
+TEST(Segment, VariancesOfDoublesOfAllMagnitudes) {
+  for (const auto& lengths : std::vector<std::vector<int64_t>>{{3, 0, 40, 1}, {2, 9000, 17}}) {
+    for (const int64_t inner : {1, 3, 40}) {
+      const Components batch(lengths);
+      const int64_t rows = batch.offsets.back();
+      const Buffer x({rows, inner}, DType::float64), spread = poisoned({batch.count(), inner}, DType::float64);
+      std::vector<std::vector<double>> columns;
+      std::vector<int64_t> order;  // each component from its last row on
+      for (size_t b = 0; b < lengths.size(); ++b) {
+        for (int64_t i = 0; i < lengths[b]; ++i) order.push_back(batch.offsets[b + 1] - 1 - i);
+        for (int64_t c = 0; c < inner; ++c) {
+          columns.push_back(testing::column_of_any_magnitude(lengths[b]));
+          for (int64_t i = 0; i < lengths[b]; ++i)
+            x.view.ptr<double>()[(batch.offsets[b] + i) * inner + c] = columns.back()[static_cast<size_t>(i)];
+        }
+      }
+      RaggedView apart = batch.view();
+      apart.order = order.data();
+      for (const bool root : {false, true}) {
+        std::vector<double> want;
+        for (const auto& column : columns) want.push_back(testing::exact_spread(column, 0, root));
+        for (const RaggedView& ragged : {batch.view(), apart}) {
+          SCOPED_TRACE(fmt::format("lengths [{}] inner {} root {} order {}", fmt::join(lengths, ", "), inner, root,
+                                   ragged.order != nullptr));
+          (root ? kernels::cpu::segment_std : kernels::cpu::segment_var)({}, x.view, ragged, 0, spread.view);
+          testing::expect_spread(spread.view, want, columns, root);
+        }
+      }
+    }
+  }
 }
 
 TEST(Segment, IntegersAreSummedExactly) {
