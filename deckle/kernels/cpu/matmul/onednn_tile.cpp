@@ -67,13 +67,18 @@ dnnl_cpu_isa_t wanted_isa() {
 
 /// oneDNN takes a limit before its first use alone. Where the program used it before Deckle, it goes on with what the program let
 /// it have: DECKLE_CPU cannot lower that, which is an Error; without, that is what the processor has, as it is for Deckle (but
-/// for AVX without AVX2, which oneDNN then uses alone).
+/// for AVX without AVX2, which oneDNN then uses alone). So it is of a oneDNN that was built to take no limit at all.
 dnnl::engine make_engine() {
   const dnnl_cpu_isa_t wanted = wanted_isa();
-  const bool refused = wanted != dnnl_cpu_isa_all && dnnl_set_max_cpu_isa(wanted) != dnnl_success;
-  if (refused && cpu_isa() < cpu_info().isa && (dnnl_get_effective_cpu_isa() & ~wanted) != 0) {
-    throw Error(ErrorKind::runtime, std::string("DECKLE_CPU caps at ") + name(cpu_isa()) +
-                                        ", but the program used oneDNN with more (expected that Deckle multiplies first)");
+  const dnnl_status_t status = wanted == dnnl_cpu_isa_all ? dnnl_success : dnnl_set_max_cpu_isa(wanted);
+  if (status != dnnl_success && cpu_isa() < cpu_info().isa && (dnnl_get_effective_cpu_isa() & ~wanted) != 0) {
+    const std::string cap = name(cpu_isa());
+    if (status == dnnl_unimplemented) {
+      throw Error(ErrorKind::runtime, "DECKLE_CPU caps at " + cap + ", which this oneDNN was built without a way to obey" +
+                                          " (expected one built with ONEDNN_ENABLE_MAX_CPU_ISA, or no DECKLE_CPU)");
+    }
+    throw Error(ErrorKind::runtime,
+                "DECKLE_CPU caps at " + cap + ", but the program used oneDNN with more (expected that Deckle multiplies first)");
   }
   return dnnl::engine(dnnl::engine::kind::cpu, 0);
 }
