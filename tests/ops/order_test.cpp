@@ -239,6 +239,14 @@ TEST(Quantile, OfInfinitiesIsWhatLiesThere) {
   EXPECT_EQ(of({-inf, 1}, 0.3), -inf);
   EXPECT_TRUE(std::isnan(of({-inf, inf}, 0.5)));
   EXPECT_EQ(of({1, 2, 4}, 0.75), 3);
+  for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16}) {  // a weight that rounds to 1, or nearly to 0
+    EXPECT_EQ(quantile(tensor_of({-inf, 1}).to(dtype), 1 - 1e-8).item(), -inf);
+    EXPECT_EQ(quantile(tensor_of({1, inf}).to(dtype), 1e-300).item(), inf);
+    EXPECT_EQ(quantile(tensor_of({0, 1}).to(dtype), 0.25).dtype(), dtype);
+  }
+  EXPECT_NEAR(quantile(tensor({-1e30, 1.0}).to(DType::float32), 1 - 1e-8).item() / -1e22, 1, 1e-6);
+  EXPECT_EQ(quantile(arange(4), 0.5).dtype(), DType::float32);
+  EXPECT_EQ(quantile(arange(4), 0.5).item(), 1.5);
   EXPECT_EQ(slope([](const Tensor& x) { return quantile(x, 0.5); }, tensor_of({1, 2, inf})), (Values{0, 1, 0}));
 }
 
