@@ -161,6 +161,15 @@ TEST(Arrange, LinesAndPermutations) {
     }
   }
   EXPECT_EQ(linspace(-most, most, 5, DType::float64).to_vector()[2], 0);
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(linspace(0, inf, 4).to_vector(), (std::vector<double>{0, inf, inf, inf}));
+  EXPECT_EQ(linspace(-inf, 3, 4).to_vector(), (std::vector<double>{-inf, -inf, -inf, 3}));
+  EXPECT_EQ(linspace(inf, inf, 3).to_vector(), (std::vector<double>{inf, inf, inf}));
+  EXPECT_EQ(linspace(2, inf, 1).to_vector(), (std::vector<double>{2}));
+  const std::vector<double> whole_line = linspace(-inf, inf, 3).to_vector();
+  EXPECT_EQ(whole_line[0], -inf);
+  EXPECT_TRUE(std::isnan(whole_line[1]));
+  EXPECT_EQ(whole_line[2], inf);
   Generator generator(7);
   std::vector<int64_t> order = randperm(1000, {.generator = &generator}).to_vector<int64_t>();
   EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
