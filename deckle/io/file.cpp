@@ -93,6 +93,7 @@ void AtomicFile::write(std::string_view bytes) {
       if (errno == EINTR) continue;
       fail_with_errno(path_, "write");
     }
+    if (written == 0) fail_in(path_, "cannot write: the file takes no more bytes");
     bytes.remove_prefix(static_cast<size_t>(written));
   }
 }

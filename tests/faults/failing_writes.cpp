@@ -1,5 +1,6 @@
-// Loaded before the C library (LD_PRELOAD): fails one call that writes to files of a folder, as a full disk does.
-//   FAIL_IN=folder   only files below it       FAIL_AT=n   the n-th such call, counted from 1, and all later ones
+// Linked into a test or loaded before the C library (LD_PRELOAD): fails calls that write to files of a folder.
+//   FAIL_IN=folder   only files below it       FAIL_AT=n   the n-th such call, counted from 1, and all later ones: a full disk
+//   FAIL_WITH=EIO    that call alone: a bad disk           FAIL_SHORT=n  write takes at most n bytes a call
 //   FAIL_COUNT=file  writes there how many calls there were
 // Calls: open, openat, creat and fopen for writing, write, pwrite, writev, ftruncate, fsync, fdatasync, close of what was opened
 // for writing, rename, mkdir, and their forms with another name. A file of which some bytes came by another way ends the process
@@ -11,6 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <climits>
@@ -44,12 +46,22 @@ bool inside(int descriptor) {
   return inside(path);
 }
 
+int failure() {
+  const char* name = std::getenv("FAIL_WITH");
+  return name != nullptr && std::strcmp(name, "EIO") == 0 ? EIO : ENOSPC;
+}
+
 bool fails() {
   const char* at = std::getenv("FAIL_AT");
   const long call = ++calls;
-  if (at == nullptr || call < std::atol(at)) return false;
-  errno = ENOSPC;
+  if (at == nullptr || (failure() == EIO ? call != std::atol(at) : call < std::atol(at))) return false;
+  errno = failure();
   return true;
+}
+
+size_t taken(size_t size) {
+  const char* most = std::getenv("FAIL_SHORT");
+  return most == nullptr ? size : std::min(size, static_cast<size_t>(std::atol(most)));
 }
 
 bool writes(int flags) { return (flags & O_ACCMODE) != O_RDONLY; }
@@ -62,6 +74,10 @@ class Written {
     if (bytes <= 0 || !inside(descriptor) || fstat(descriptor, &status) != 0) return;
     const std::lock_guard lock(mutex_);
     bytes_[status.st_ino] += bytes;
+  }
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    bytes_.clear();
   }
   void check(const char* path) {
     struct stat status {};
@@ -143,6 +159,7 @@ extern "C" {
 
 ssize_t write(int descriptor, const void* data, size_t size) {
   if (inside(descriptor) && fails()) return -1;
+  if (inside(descriptor)) size = taken(size);
   return counted(descriptor, next<ssize_t (*)(int, const void*, size_t)>("write")(descriptor, data, size));
 }
 
@@ -176,7 +193,7 @@ int fdatasync(int descriptor) {
 int close(int descriptor) {
   const bool failed = writes(fcntl(descriptor, F_GETFL)) && inside(descriptor) && fails();
   const int result = next<int (*)(int)>("close")(descriptor);  // it is closed even if the last bytes found no room
-  if (failed) errno = ENOSPC;
+  if (failed) errno = failure();
   return failed ? -1 : result;
 }
 
@@ -216,5 +233,11 @@ int creat(const char* path, mode_t mode) { return open_as("open", path, O_CREAT 
 std::FILE* fopen(const char* path, const char* mode) { return fopen_as("fopen", path, mode); }
 
 std::FILE* fopen64(const char* path, const char* mode) { return fopen_as("fopen64", path, mode); }
+
+/// For the process that it is linked into: how many calls there were since the last call of this, which counts anew.
+long counted_writes() {
+  written().forget();
+  return calls.exchange(0);
+}
 
 }  // extern "C"

@@ -1,7 +1,7 @@
-"""A training run is killed at random moments, or its disk is full at any write: it always resumes bit-exactly.
+"""A training run is killed at random moments, or its disk is full or bad at any write: it always resumes bit-exactly.
 
 usage: training_test.py DECKLE FAILING_WRITES_LIBRARY      DECKLE_KILLS: how many kills (default 5; a long run takes
-100, and then fails every write instead of every fourth)
+100, and then fails every write in both ways instead of every ninth)
 """
 
 import json
@@ -118,28 +118,38 @@ class Faults(unittest.TestCase):
         self.assertLess(self.saved(run)[-1], SHORT)
         self.assert_goes_on(run, SHORT, "killed after its first checkpoint: ")
 
-    def test_a_full_disk_at_every_write(self):
+    def test_writes_that_take_few_bytes(self):
+        run = self.folder / "short"
+        done = self.run_train(run, SHORT, LD_PRELOAD=LIBRARY, FAIL_IN=str(run), FAIL_SHORT="1000")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(read_checkpoint(run / f"step-{SHORT}.safetensors"),
+                         read_checkpoint(self.folder / f"whole-{SHORT}" / f"step-{SHORT}.safetensors"))
+
+    def test_a_full_or_bad_disk_at_every_write(self):
         count = self.folder / "count"
         done = self.run_train(self.folder / "counted", SHORT, LD_PRELOAD=LIBRARY, FAIL_IN=str(self.folder / "counted"),
                               FAIL_COUNT=str(count))
         self.assertEqual(done.returncode, 0, done.stderr)
         calls = int(count.read_text())
         self.assertGreater(calls, 4 * SHORT)
-        tested = range(1, calls + 1) if KILLS >= 100 else range(1 + SEED % 4, calls + 1, 4)
+        faults = [("ENOSPC", "No space left on device"), ("EIO", "Input/output error")]
+        tested = [(call, fault) for call in range(1, calls + 1) for fault in faults]
+        if KILLS < 100:
+            tested = tested[SEED % 9::9]  # both faults in turn
         failed = 0
-        for call in tested:
+        for call, (fault, said) in tested:
             run = self.folder / f"full-{call}"
-            done = self.run_train(run, SHORT, LD_PRELOAD=LIBRARY, FAIL_IN=str(run), FAIL_AT=str(call))
-            why = f"call {call} of {calls}: {done.stdout}{done.stderr}"
+            done = self.run_train(run, SHORT, LD_PRELOAD=LIBRARY, FAIL_IN=str(run), FAIL_AT=str(call), FAIL_WITH=fault)
+            why = f"{fault} at call {call} of {calls}: {done.stdout}{done.stderr}"
             self.assertIn(done.returncode, (0, 1), why)
             if done.returncode:
                 failed += 1
-                self.assertRegex(done.stderr, r"deckle: [^\n]*(No space left on device)[^\n]*\n\Z", why)
+                self.assertRegex(done.stderr, rf"deckle: [^\n]*({said})[^\n]*\n\Z", why)
             self.assertFalse([path for path in run.glob("*") if path.suffix == ".safetensors" and not path.stat().st_size], why)
             self.assert_goes_on(run, SHORT, why)
             shutil.rmtree(run)
         self.assertEqual(failed, len(tested))  # none goes unnoticed
-        print(f"seed {SEED}: {failed} of {calls} calls failed in turn")
+        print(f"seed {SEED}: {failed} of {len(faults) * calls} calls failed in turn, on a full disk or a bad one")
 
 
 if __name__ == "__main__":
