@@ -59,10 +59,11 @@ class RowEvaluator {
     return found == at->second.end() ? KeySpans{} : found->second;
   }
   KeySpans spans(const Node::Boolean& mask, int64_t row, int64_t head) {
+    if (keys_ == 0) return {};  // where no sequence has a key, the mask may have no elements
     const Tensor& allowed = mask.allowed;
     const auto step = [&](int dim) { return allowed.size(dim) == 1 ? int64_t{0} : allowed.stride(dim); };
     const bool* at = allowed.data<bool>() + sequence_ * step(0) + head * step(1) + row * step(2);
-    if (step(3) == 0) return clip_span(0, keys_ > 0 && *at ? keys_ : 0, keys_);
+    if (step(3) == 0) return clip_span(0, *at ? keys_ : 0, keys_);
     return true_spans(at, keys_);
   }
   KeySpans spans(const Node::And& parts, int64_t row, int64_t head) {

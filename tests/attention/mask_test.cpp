@@ -2,9 +2,6 @@
 
 #include "deckle/attention/mask.h"
 
-#include <fmt/format.h>
-
-#include <functional>
 #include <limits>
 
 #include "deckle/attention/attention.h"
@@ -17,164 +14,30 @@
 #include "deckle/ops/generated/reduce.h"
 #include "deckle/ops/generated/shape.h"
 #include "tests/support/expect.h"
+#include "tests/support/mask_case.h"
 #include "tests/support/random.h"
 
 namespace deckle {
 namespace {
 
+using testing::compiled_mask_differs;
 using testing::expect_close;
 using testing::expect_equal;
 using testing::expect_error;
+using testing::MaskBatch;
+using testing::MaskCase;
+using testing::MaskDrawer;
 using testing::random_integer;
 using testing::random_tensor;
 
-struct Batch {
-  std::vector<int64_t> rows, keys;
-  int64_t heads;
-  bool dense = false;  // planes are exactly as large as the sequences
-
-  int64_t sequences() const { return static_cast<int64_t>(rows.size()); }
-  Ragged q() const { return Ragged::from_lengths(rows); }
-  Ragged k() const { return Ragged::from_lengths(keys); }
-};
-
-/// A mask and what it says about (sequence, head, row, key), by the words of its documentation.
-struct Case {
-  AttentionMask mask;
-  std::function<bool(int64_t, int64_t, int64_t, int64_t)> sees;
-  std::string text;
-};
-
-bool chance(double probability) { return std::uniform_real_distribution<double>()(testing::random_engine()) < probability; }
-
-NestedTensor random_ids(const std::vector<int64_t>& lengths) {
-  const Ragged shape = Ragged::from_lengths(lengths);
-  const Tensor ids = zeros_raw({shape->rows()}, DType::int64, Device());
-  const bool sorted = chance(0.5);  // else documents lie scattered
-  int64_t id = 0;
-  for (int64_t i = 0; i < ids.numel(); ++i) ids.data<int64_t>()[i] = sorted ? (id += chance(0.2)) % 4 : random_integer(-1, 2);
-  return {ids.to(factory_device()), shape};
-}
-
-Case random_leaf(const Batch& batch) {
-  const auto position = [&batch](bool top_left, int64_t b, int64_t i) {
-    const auto at = static_cast<size_t>(b);
-    return top_left ? i : i + batch.keys[at] - batch.rows[at];
-  };
-  const bool top_left = chance(0.5);
-  switch (random_integer(0, 6)) {
-    case 0:
-      return {masks::full(), [](auto...) { return true; }, "full"};
-    case 1:
-      return {top_left ? AttentionMask(masks::causal<Alignment::top_left>()) : masks::causal(),
-              [=](int64_t b, int64_t, int64_t i, int64_t j) { return j <= position(top_left, b, i); },
-              top_left ? "causal_top_left" : "causal"};
-    case 2: {
-      const int64_t left = random_integer(-1, 5), right = random_integer(-1, 5);
-      return {top_left ? AttentionMask(masks::window<Alignment::top_left>(left, right)) : masks::window(left, right),
-              [=](int64_t b, int64_t, int64_t i, int64_t j) {
-                const int64_t distance = j - position(top_left, b, i);
-                return (left < 0 || -distance <= left) && (right < 0 || distance <= right);
-              },
-              fmt::format("window{}({}, {})", top_left ? "_top_left" : "", left, right)};
-    }
-    case 3: {
-      std::vector<int64_t> keys(batch.rows.size());
-      for (int64_t& n : keys) n = random_integer(0, 6);
-      return {masks::prefix(keys), [=](int64_t b, int64_t, int64_t, int64_t j) { return j < keys[static_cast<size_t>(b)]; },
-              "prefix"};
-    }
-    case 4: {
-      const int64_t n = random_integer(0, 6);
-      return {masks::prefix_lm(n), [=](int64_t b, int64_t, int64_t i, int64_t j) { return j < n || j <= position(false, b, i); },
-              fmt::format("prefix_lm({})", n)};
-    }
-    case 5: {
-      const NestedTensor q_ids = random_ids(batch.rows), k_ids = random_ids(batch.keys);
-      const NestedTensor q = q_ids.to(Device()), k = k_ids.to(Device());
-      return {masks::documents(q_ids, k_ids),
-              [=](int64_t b, int64_t, int64_t i, int64_t j) {
-                return q.values().data<int64_t>()[q.ragged()->offsets()[static_cast<size_t>(b)] + i] ==
-                       k.values().data<int64_t>()[k.ragged()->offsets()[static_cast<size_t>(b)] + j];
-              },
-              "documents"};
-    }
-    default: {
-      const int64_t most_rows = batch.q()->max_size(), most_keys = batch.k()->max_size(), more = batch.dense ? 0 : 1;
-      const Dims sizes{chance(0.5) ? batch.sequences() : 1, chance(0.4) ? batch.heads : 1,
-                       chance(0.7) ? most_rows + random_integer(0, more) : 1,
-                       chance(0.8) ? most_keys + random_integer(0, more) : 1};
-      const Tensor given = gt(random_tensor(sizes), chance(0.5) ? -0.8 : 0.5), allowed = given.to(Device());
-      return {masks::boolean(given),
-              [=](int64_t b, int64_t h, int64_t i, int64_t j) {
-                const int64_t at[4] = {b, h, i, j};
-                int64_t offset = 0;
-                for (int d = 0; d < 4; ++d) offset += (allowed.size(d) == 1 ? 0 : at[d]) * allowed.stride(d);
-                return allowed.data<bool>()[offset];
-              },
-              "boolean" + to_string(sizes)};
-    }
-  }
-}
-
-Case random_mask(const Batch& batch, int depth) {
-  if (depth == 0 || chance(0.2)) return random_leaf(batch);
-  const Case a = random_mask(batch, depth - 1), b = random_mask(batch, depth - 1);
-  switch (random_integer(0, 3)) {
-    case 0:
-      return {!a.mask, [a](auto... at) { return !a.sees(at...); }, "!" + a.text};
-    case 1:
-      return {a.mask || b.mask, [a, b](auto... at) { return a.sees(at...) || b.sees(at...); },
-              fmt::format("({} || {})", a.text, b.text)};
-    default:
-      return {a.mask && b.mask, [a, b](auto... at) { return a.sees(at...) && b.sees(at...); },
-              fmt::format("({} && {})", a.text, b.text)};
-  }
-}
-
-Batch random_batch() {
-  Batch batch{{}, {}, 2};
-  for (int64_t b = random_integer(1, 3); b > 0; --b) {
-    batch.rows.push_back(chance(0.1) ? 0 : random_integer(1, 9));
-    batch.keys.push_back(chance(0.1) ? 0 : random_integer(1, 9));
-  }
-  return batch;
-}
-
-bool compiled_sees(const CompiledMask& mask, const Batch& batch, int64_t b, int64_t h, int64_t i, int64_t j) {
-  const auto at = static_cast<size_t>(b);
-  const int64_t distance = j - (i + (mask.alignment == Alignment::top_left ? 0 : batch.keys[at] - batch.rows[at]));
-  if ((mask.causal && distance > 0) || (mask.left >= 0 && -distance > mask.left) || (mask.right >= 0 && distance > mask.right))
-    return false;
-  if (!mask.bounds.empty()) {
-    bool inside = false;
-    const int32_t* bounds = mask.bounds.data() + (batch.q()->offsets()[at] + i) * mask.range_count * 2;
-    for (int n = 0; n < mask.range_count; ++n) inside |= j >= bounds[2 * n] && j < bounds[2 * n + 1];
-    if (!inside) return false;
-  }
-  if (!mask.plane.defined()) return true;
-  const int64_t place[4] = {b, h, i, j};
-  int64_t offset = 0;
-  for (int d = 0; d < 4; ++d) offset += (mask.plane.size(d) == 1 ? 0 : place[d]) * mask.plane.stride(d);
-  return mask.plane.data<bool>()[offset];
-}
+/// Masks of fresh random numbers.
+MaskDrawer drawer() { return MaskDrawer(random_integer); }
 
 TEST(AttentionMask, ACompiledExpressionAllowsExactlyWhatItsPartsSay) {
-  for (int n = 0; n < 400; ++n) {
-    const Batch batch = random_batch();
-    const Case c = random_mask(batch, 3);
-    SCOPED_TRACE(c.text);
-    const CompiledMask compiled = compile_mask(c.mask, batch.q(), batch.k(), batch.heads);
-    for (int64_t b = 0; b < batch.sequences(); ++b) {
-      for (int64_t h = 0; h < batch.heads; ++h) {
-        for (int64_t i = 0; i < batch.rows[static_cast<size_t>(b)]; ++i) {
-          for (int64_t j = 0; j < batch.keys[static_cast<size_t>(b)]; ++j) {
-            ASSERT_EQ(compiled_sees(compiled, batch, b, h, i, j), c.sees(b, h, i, j))
-                << "sequence " << b << " head " << h << " row " << i << " key " << j;
-          }
-        }
-      }
-    }
+  for (int n = 0; n < 2000; ++n) {
+    MaskDrawer draw = drawer();
+    const MaskBatch batch = draw.batch(12);
+    ASSERT_EQ(compiled_mask_differs(draw.mask(batch, 3), batch), "");
   }
 }
 
@@ -206,7 +69,8 @@ TEST(AttentionMask, FormulasStayFormulasAndEmptyTilesAreSkipped) {
 }
 
 /// Attention of packed rows by public ops on dense arrays, sequence by sequence: (out, lse), rows that see nothing are 0 in both.
-std::tuple<Tensor, Tensor> dense_attention(const Batch& batch, const Case& c, const Tensor& q, const Tensor& k, const Tensor& v) {
+std::tuple<Tensor, Tensor> dense_attention(const MaskBatch& batch, const MaskCase& c, const Tensor& q, const Tensor& k,
+                                           const Tensor& v) {
   std::vector<Tensor> outs, lses;
   const int64_t heads = batch.heads;
   const double scale = 1 / std::sqrt(static_cast<double>(q.size(2)));
@@ -245,13 +109,14 @@ std::tuple<Tensor, Tensor> dense_attention(const Batch& batch, const Case& c, co
 
 TEST(AttentionMask, EveryDerivativeMatchesTheDenseReference) {
   for (int n = 0; n < 60; ++n) {
-    const Batch batch = random_batch();
-    const Case c = random_mask(batch, 2);
+    MaskBatch batch = drawer().batch(9);
+    batch.all = batch.keys;
+    const MaskCase c = drawer().mask(batch, 2);
     SCOPED_TRACE(c.text);
-    const int64_t rows = batch.q()->rows(), keys = batch.k()->rows();
+    const int64_t heads = batch.heads, rows = batch.q()->rows(), keys = batch.k()->rows();
     using Inputs = std::tuple<Tensor, Tensor, Tensor>;
     const auto draw = [&] {
-      return Inputs(random_tensor({rows, 2, 3}), random_tensor({keys, 2, 3}), random_tensor({keys, 2, 4}));
+      return Inputs(random_tensor({rows, heads, 3}), random_tensor({keys, heads, 3}), random_tensor({keys, heads, 4}));
     };
     const auto fused = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
       const auto [out, lse] = attention_with_lse(NestedTensor(q, batch.q()), NestedTensor(k, batch.k()),
@@ -259,7 +124,7 @@ TEST(AttentionMask, EveryDerivativeMatchesTheDenseReference) {
       return std::tuple(out.values(), masked_fill(lse.values(), isinf(lse.values()), 0.0));
     };
     const auto dense = [&](const Tensor& q, const Tensor& k, const Tensor& v) { return dense_attention(batch, c, q, k, v); };
-    const Tensor out_weight = random_tensor({rows, 2, 4}), lse_weight = random_tensor({rows, 2});
+    const Tensor out_weight = random_tensor({rows, heads, 4}), lse_weight = random_tensor({rows, heads});
     const auto loss_of = [&](const auto& f) {
       return [&](const Tensor& q, const Tensor& k, const Tensor& v) {
         const auto [out, lse] = f(q, k, v);
@@ -342,8 +207,8 @@ TEST(AttentionMask, ScatteredRangesTakeNoMoreThanAPlane) {
 
 TEST(AttentionMask, DenseEqualsRaggedOfEqualLengths) {
   for (int n = 0; n < 20; ++n) {
-    const Batch batch{{5, 5}, {7, 7}, 2, true};
-    const Case c = random_mask(batch, 2);
+    const MaskBatch batch{.rows = {5, 5}, .keys = {7, 7}, .all = {7, 7}, .dense = true};
+    const MaskCase c = drawer().mask(batch, 2);
     const Tensor q = random_tensor({2, 5, 2, 3}), k = random_tensor({2, 7, 2, 3});
     const NestedTensor packed = attention(NestedTensor(flatten(q, 0, 1), batch.q()), NestedTensor(flatten(k, 0, 1), batch.k()),
                                           NestedTensor(flatten(k, 0, 1), batch.k()), {.mask = c.mask});

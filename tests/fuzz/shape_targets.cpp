@@ -1,26 +1,15 @@
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <vector>
 
-#include "deckle/attention/compile_mask.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/nested_tensor.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/targets.h"
+#include "tests/support/mask_case.h"
 
 namespace deckle::fuzz {
 namespace {
-
-struct Batch {
-  std::vector<int64_t> rows, keys;
-};
-
-/// A mask, and what it says about (sequence, head, row, key) by the words of its documentation.
-struct Said {
-  AttentionMask mask;
-  std::function<bool(int64_t, int64_t, int64_t, int64_t)> sees;
-};
 
 int64_t any_number(Bytes& bytes) {
   static const int64_t kLargest = std::numeric_limits<int64_t>::max();
@@ -30,76 +19,6 @@ int64_t any_number(Bytes& bytes) {
   if (kind < 200) return kind % 9;
   if (kind < 240) return kEdges[kind % 7];
   return bytes.word();
-}
-
-Said leaf(Bytes& bytes, const Batch& batch) {
-  const bool top_left = bytes.below(2) == 1;
-  const auto position = [top_left, batch](int64_t b, int64_t i) {
-    const auto at = static_cast<size_t>(b);
-    return top_left ? i : i + batch.keys[at] - batch.rows[at];
-  };
-  const auto ids = [&](const std::vector<int64_t>& lengths) {
-    const Ragged shape = Ragged::from_lengths(lengths);
-    const Tensor values = empty({shape->rows()}, DType::int64);
-    for (int64_t i = 0; i < values.numel(); ++i) values.data<int64_t>()[i] = bytes.below(3);
-    return NestedTensor(values, shape);
-  };
-  switch (bytes.below(5)) {
-    case 0:
-      return {masks::full(), [](auto...) { return true; }};
-    case 1:
-      return {top_left ? AttentionMask(masks::causal<Alignment::top_left>()) : AttentionMask(masks::causal()),
-              [=](int64_t b, int64_t, int64_t i, int64_t j) { return j <= position(b, i); }};
-    case 2: {
-      const int64_t left = any_number(bytes), right = any_number(bytes);
-      return {
-          top_left ? AttentionMask(masks::window<Alignment::top_left>(left, right)) : AttentionMask(masks::window(left, right)),
-          [=](int64_t b, int64_t, int64_t i, int64_t j) {
-            const int64_t distance = j - position(b, i);
-            return (left < 0 || -distance <= left) && (right < 0 || distance <= right);
-          }};
-    }
-    case 3: {
-      std::vector<int64_t> keys(batch.rows.size());
-      for (int64_t& each : keys) each = any_number(bytes);
-      return {masks::prefix(keys), [=](int64_t b, int64_t, int64_t, int64_t j) { return j < keys[static_cast<size_t>(b)]; }};
-    }
-    default: {
-      const NestedTensor q = ids(batch.rows), k = ids(batch.keys);
-      return {masks::documents(q, k), [=](int64_t b, int64_t, int64_t i, int64_t j) {
-                return q.values().data<int64_t>()[q.ragged()->offsets()[static_cast<size_t>(b)] + i] ==
-                       k.values().data<int64_t>()[k.ragged()->offsets()[static_cast<size_t>(b)] + j];
-              }};
-    }
-  }
-}
-
-Said expression(Bytes& bytes, const Batch& batch, int depth) {
-  const int64_t kind = depth == 0 ? 0 : bytes.below(4);
-  if (kind == 0) return leaf(bytes, batch);
-  const Said a = expression(bytes, batch, depth - 1);
-  if (kind == 1) return {!a.mask, [a](auto... at) { return !a.sees(at...); }};
-  const Said b = expression(bytes, batch, depth - 1);
-  if (kind == 2) return {a.mask || b.mask, [a, b](auto... at) { return a.sees(at...) || b.sees(at...); }};
-  return {a.mask && b.mask, [a, b](auto... at) { return a.sees(at...) && b.sees(at...); }};
-}
-
-bool compiled_sees(const CompiledMask& mask, const Batch& batch, const Ragged& q, int64_t b, int64_t i, int64_t j) {
-  const auto at = static_cast<size_t>(b);
-  const int64_t distance = j - (i + (mask.alignment == Alignment::top_left ? 0 : batch.keys[at] - batch.rows[at]));
-  if ((mask.causal && distance > 0) || (mask.left >= 0 && -distance > mask.left) || (mask.right >= 0 && distance > mask.right))
-    return false;
-  if (!mask.bounds.empty()) {
-    bool inside = false;
-    const int32_t* bounds = mask.bounds.data() + (q->offsets()[at] + i) * mask.range_count * 2;
-    for (int n = 0; n < mask.range_count; ++n) inside = inside || (j >= bounds[2 * n] && j < bounds[2 * n + 1]);
-    if (!inside) return false;
-  }
-  if (!mask.plane.defined()) return true;
-  const int64_t place[4] = {b, 0, i, j};
-  int64_t offset = 0;
-  for (int d = 0; d < 4; ++d) offset += (mask.plane.size(d) == 1 ? 0 : place[d]) * mask.plane.stride(d);
-  return mask.plane.data<bool>()[offset];
 }
 
 void check_groups(const RaggedShape& shape, int64_t choice) {
@@ -113,28 +32,20 @@ void check_groups(const RaggedShape& shape, int64_t choice) {
 
 }  // namespace
 
+/// Input: the numbers that a batch and a mask are drawn by.
 bool mask(std::string_view input) {
   Bytes bytes(input);
-  Batch batch;
-  for (int64_t sequences = 1 + bytes.below(3); sequences > 0; --sequences) {
-    batch.rows.push_back(bytes.below(8));
-    batch.keys.push_back(bytes.below(8));
-  }
+  testing::MaskDrawer drawer([&](int64_t low, int64_t high) { return low + bytes.below(high - low + 1); });
+  drawer.hostile = true;
+  const testing::MaskBatch batch = drawer.batch(15);
   try {
-    const Said said = expression(bytes, batch, 5);
-    const Ragged q = Ragged::from_lengths(batch.rows), k = Ragged::from_lengths(batch.keys);
-    const CompiledMask compiled = compile_mask(said.mask, q, k, 1);
-    for (size_t b = 0; b < batch.rows.size(); ++b) {
-      for (int64_t i = 0; i < batch.rows[b]; ++i) {
-        for (int64_t j = 0; j < batch.keys[b]; ++j) {
-          const auto at = static_cast<int64_t>(b);
-          require(compiled_sees(compiled, batch, q, at, i, j) == said.sees(at, 0, i, j),
-                  "query " + std::to_string(i) + " and key " + std::to_string(j) + " of sequence " + std::to_string(b));
-        }
-      }
-    }
+    const testing::MaskCase drawn = drawer.mask(batch, 5);
+    const std::string differs = compiled_mask_differs(drawn, batch);
+    require(differs.empty(), differs);
+    require(drawer.fits, "a mask that does not fit is compiled: " + drawn.text);
     return true;
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    require(!drawer.fits, std::string("a mask that fits is refused: ") + error.what());
     return false;
   }
 }
