@@ -69,6 +69,8 @@ class ColumnTile {
   }
 
  private:
+  /// Rows lie one after another, here and in the buffer: a call for each of few columns would take longer than they do.
+  bool is_one_run() const { return place_.order == nullptr && place_.stride == n_ && n_ == width_; }
   char* row(int64_t r) const {
     const int64_t number = place_.order == nullptr ? r : place_.order[r];
     return static_cast<char*>(view_.data) + (place_.first + number * place_.stride) * item_size(view_.dtype);
@@ -77,6 +79,7 @@ class ColumnTile {
     constexpr int64_t kAhead = 8, kLine = 64;  // rows, bytes: no hardware foresees rows that lie anywhere
     const int64_t bytes = place_.order == nullptr ? 0 : n_ * item_size(view_.dtype);
     T* to = buffer_;
+    if (is_one_run()) return simd::load_run(row(first), view_.dtype, 1, count * n_, to);
     for (int64_t r = first; r < first + count; ++r, to += width_) {
       for (int64_t byte = 0; byte < bytes && r + kAhead < rows_; byte += kLine) __builtin_prefetch(row(r + kAhead) + byte);
       if (view_.dtype == dtype_of<T>)
@@ -86,6 +89,7 @@ class ColumnTile {
     }
   }
   void store(int64_t first, int64_t count) {
+    if (is_one_run()) return simd::store_run(buffer_, count * n_, row(first), view_.dtype, 1);
     for (int64_t r = 0; r < count; ++r) simd::store_run(buffer_ + r * width_, n_, row(first + r), view_.dtype, 1);
   }
 

@@ -9,6 +9,7 @@ namespace deckle::kernels::cpu {
 void euclidean_norm(const Context&, const View&, Dims, bool, const View&);
 void variance(const Context&, const View&, Dims, int64_t, bool, const View&);
 void standard_deviation(const Context&, const View&, Dims, int64_t, bool, const View&);
+void deviations_of_rows(const Context&, const View&, const View&, const View&, Dims, const View&);
 
 namespace {
 
@@ -59,6 +60,53 @@ TEST_P(SpreadOnEveryTarget, EqualsTheDefinition) {
     standard_deviation(kContext, x.view, wanted, correction, false, result.view);
     testing::expect_close(result.view, deviations, tolerance, dtype == DType::float16 ? 0x1.1p-14 : 1e-3);
     if (HasFatalFailure()) return;
+  }
+}
+
+// With quotients of factor and divisor that are usual, and so small or large that elements are divided; without a divisor.
+TEST_P(SpreadOnEveryTarget, ScaledDeviationsEqualTheDefinition) {
+  for (int round = 0; round < 60; ++round) {
+    const DType dtype = random_floating(), wide = dtype == DType::float64 ? dtype : DType::float32;
+    const Buffer x = random_view(random_sizes(), dtype);
+    const double centre = std::array{0.0, 1000.0}[static_cast<size_t>(below(2))];
+    for (int64_t i = 0; i < x.view.numel(); ++i)
+      testing::store(x.view.data, dtype, i, testing::load(x.view.data, dtype, i) + centre);
+    std::vector<int64_t> dims = random_dims(x.view.ndim);
+    const std::vector<int64_t> sizes(x.view.sizes, x.view.sizes + x.view.ndim);
+    const std::vector<Row> rows = rows_of(x.view, dims);
+    const auto count = static_cast<int64_t>(rows.size());
+    const Buffer factor = testing::random_normal({count}, wide), divisor = testing::random_normal({count}, wide);
+    for (int64_t r = 0; r < count; ++r) {
+      const int64_t kind = below(8);  // of floats 2^-140 and 2^140, of doubles beyond their range
+      const double power = std::ldexp(1.0, wide == DType::float64 ? 800 : 70);
+      if (kind == 0) testing::store(divisor.view.data, wide, r, kInfinity);
+      if (kind > 2) continue;
+      testing::store(factor.view.data, wide, r, kind == 1 ? power : 1 / power);
+      if (kind > 0) testing::store(divisor.view.data, wide, r, kind == 1 ? 1 / power : power);
+    }
+    const bool divides = below(2) == 0;
+    const double most_stored = dtype == DType::float64 ? 1e300 : dtype == DType::float16 ? 6e4 : 3e38;
+    const Buffer result = testing::poisoned(sizes, dtype);
+    deviations_of_rows(kContext, x.view, divides ? divisor.view : View(), factor.view, dims.empty() ? Dims() : Dims(dims),
+                       result.view);
+    SCOPED_TRACE(::testing::Message() << name(dtype) << " sizes " << ::testing::PrintToString(sizes) << " dims "
+                                      << ::testing::PrintToString(dims) << " centre " << centre << " divides " << divides);
+    const std::vector<Row> got = rows_of(result.view, dims);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      const double scale = testing::load(factor.view.data, wide, static_cast<int64_t>(r)) /
+                           (divides ? testing::load(divisor.view.data, wide, static_cast<int64_t>(r)) : 1);
+      long double middle = 0;  // from the first element: differences of doubles near 1000 are exact
+      for (const double value : rows[r]) middle += value - rows[r][0];
+      middle /= static_cast<long double>(rows[r].size());
+      const auto deviation = [&](double value) { return static_cast<double>(value - rows[r][0] - middle); };
+      double most = 0;
+      for (const double value : rows[r]) most = std::max(most, std::abs(deviation(value)));
+      const double bound = (most + 1e-30) * std::abs(scale) * rounding(dtype) * 4 + (dtype == DType::float16 ? 6e-8 : 1e-37);
+      for (size_t i = 0; i < rows[r].size(); ++i) {
+        const double expected = deviation(rows[r][i]) * scale;
+        if (std::abs(expected) < most_stored) ASSERT_NEAR(got[r][i], expected, bound) << "row " << r;
+      }
+    }
   }
 }
 
@@ -169,7 +217,9 @@ TEST(Spread, DoesNotDependOnTheNumberOfThreads) {
         const Buffer norm = testing::poisoned({rows}, DType::float32), spread = testing::poisoned({rows}, DType::float32);
         euclidean_norm(kContext, x.view, std::span(&dim, 1), false, norm.view);
         standard_deviation(kContext, x.view, std::span(&dim, 1), 1, false, spread.view);
-        return testing::bytes(norm, spread);
+        const Buffer gradient = testing::poisoned(sizes, DType::float32);
+        deviations_of_rows(kContext, x.view, spread.view, norm.view, std::span(&dim, 1), gradient.view);
+        return testing::bytes(norm, spread, gradient);
       });
     }
   }
