@@ -78,7 +78,7 @@ __device__ __forceinline__ int64_t vector_places(const Walk<kOperands>& walk, in
   return start;
 }
 
-/// Calls `f(TypeTag<E>{})` with the type of elements in a GPU's memory: visit of base/dtype.h for kernels and their launches.
+/// Calls `f(TypeTag<E>{})` with the type that a GPU reads elements as, bool as a byte, in kernels and on the host.
 #pragma nv_exec_check_disable
 template <typename F>
 __host__ __device__ __forceinline__ decltype(auto) visit_element(DType dtype, F&& f) {
@@ -95,10 +95,8 @@ __host__ __device__ __forceinline__ decltype(auto) visit_element(DType dtype, F&
       return f(TypeTag<int64_t>());
     case DType::int32:
       return f(TypeTag<int32_t>());
-    case DType::uint8:
-      return f(TypeTag<uint8_t>());
     default:
-      return f(TypeTag<bool>());
+      return f(TypeTag<uint8_t>());
   }
 }
 
@@ -110,8 +108,6 @@ __device__ __forceinline__ T load(const void* data, DType dtype, int64_t at) {
   return visit_element(dtype, [&]<typename E>(TypeTag<E>) {
     if constexpr (kIsHalf<E>)
       return static_cast<T>(static_cast<float>(static_cast<const E*>(data)[at]));
-    else if constexpr (std::is_same_v<E, bool>)
-      return static_cast<T>(static_cast<const uint8_t*>(data)[at]);
     else
       return static_cast<T>(static_cast<const E*>(data)[at]);
   });
@@ -150,17 +146,31 @@ __device__ __forceinline__ float for_half(int64_t value) {
 /// Rounded once: what doubles or integers give as a half is a copy's element.
 template <typename T>
 __device__ __forceinline__ void store(T value, void* data, DType dtype, int64_t at) {
-  visit_element(dtype, [&]<typename E>(TypeTag<E>) {
-    E& to = static_cast<E*>(data)[at];
-    if constexpr (kIsHalf<E>)
-      to = E(for_half(value));
-    else if constexpr (std::is_same_v<E, bool>)
-      to = value != T(0);
-    else if constexpr (std::is_integral_v<E>)
-      to = to_integer<E>(value);
-    else
-      to = static_cast<E>(value);
-  });
+  switch (dtype) {
+    case DType::float32:
+      static_cast<float*>(data)[at] = static_cast<float>(value);
+      break;
+    case DType::float64:
+      static_cast<double*>(data)[at] = static_cast<double>(value);
+      break;
+    case DType::bfloat16:
+      static_cast<__nv_bfloat16*>(data)[at] = __float2bfloat16_rn(for_half(value));
+      break;
+    case DType::float16:
+      static_cast<__half*>(data)[at] = __float2half_rn(for_half(value));
+      break;
+    case DType::int64:
+      static_cast<int64_t*>(data)[at] = to_integer<int64_t>(value);
+      break;
+    case DType::int32:
+      static_cast<int32_t*>(data)[at] = to_integer<int32_t>(value);
+      break;
+    case DType::uint8:
+      static_cast<uint8_t*>(data)[at] = to_integer<uint8_t>(value);
+      break;
+    default:
+      static_cast<bool*>(data)[at] = value != T(0);
+  }
 }
 
 /// The dtypes that vectors of compute type T are read and written as: T itself, halves for float, bool.

@@ -96,7 +96,7 @@ template <typename T>
 T beaten(DType dtype, bool largest) {
   using Wide = std::numeric_limits<T>;
   if constexpr (Wide::has_infinity) return largest ? -Wide::infinity() : Wide::infinity();
-  return pointwise::visit_element(dtype, [&]<typename E>(TypeTag<E>) {
+  return visit(dtype, [&]<typename E>(TypeTag<E>) {
     if constexpr (std::is_integral_v<E>)
       return static_cast<T>(largest ? std::numeric_limits<E>::lowest() : std::numeric_limits<E>::max());
     else

@@ -52,11 +52,10 @@ template <typename T, typename Place>
 __device__ void load_tile(const Elements& elements, int count, const Place& place, T (&x)[kRowItems]) {
   pointwise::visit_element(elements.from_dtype, [&]<typename E>(TypeTag<E>) {
     using Number = std::conditional_t<pointwise::kIsHalf<E>, float, T>;
-    using Stored = std::conditional_t<std::is_same_v<E, bool>, uint8_t, E>;
 #pragma unroll
     for (int k = 0; k < kRowItems; ++k) {
       const int i = k * kRowThreads + static_cast<int>(threadIdx.x);
-      x[k] = i < count ? static_cast<T>(static_cast<Number>(static_cast<const Stored*>(elements.from)[place(i)])) : T(0);
+      x[k] = i < count ? static_cast<T>(static_cast<Number>(static_cast<const E*>(elements.from)[place(i)])) : T(0);
     }
   });
 }
