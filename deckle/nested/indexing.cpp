@@ -7,6 +7,7 @@
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
 #include "deckle/core/rethrow.h"
+#include "deckle/core/shown.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/generated/index.h"
 #include "deckle/nested/rows.h"
@@ -170,8 +171,8 @@ NestedTensor index_add(const NestedTensor& self, int64_t dim, const Tensor& inde
   const std::vector<int64_t> wanted = nested::to_indices(index, "index");
   const nested::Rows rows = dim == 0 ? nested::rows_of_components(self.ragged(), wanted)
                                      : nested::rows_at_all(self.ragged(), static_cast<int>(dim) - 1, wanted);
-  check(source.ragged() == rows.shape, Argument{"source"}, "has {} (expected those of self at index, {})",
-        to_string(source.ragged()), to_string(rows.shape));
+  check(source.ragged() == rows.shape, Argument{"source"}, "has {} (expected those of self at index, {})", Shown{source.ragged()},
+        Shown{rows.shape});
   return NestedTensor::of_op(index_add(self.values(), 0, rows.index, source.values()), self.ragged());
 }
 

@@ -5,6 +5,7 @@
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
 #include "deckle/core/rethrow.h"
+#include "deckle/core/shown.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/capacity.h"
 #include "deckle/nested/padding.h"
@@ -37,8 +38,8 @@ void NestedTensor::check_rows() const {
   check(values_.defined() && (values_.dim() >= 1 || !shape_.defined()),
         "values without dims (expected at least one, that of the rows)");
   if (!shape_.defined()) return;
-  check(values_.size(0) == shape_->rows(), "values of shape {} have {} rows, but {} have {} (expected as many)",
-        to_string(values_.sizes()), values_.size(0), to_string(shape_), shape_->rows());
+  check(values_.size(0) == shape_->rows(), "values of shape {} have {} rows, but {} have {} (expected as many)", values_.sizes(),
+        values_.size(0), Shown{shape_}, shape_->rows());
 }
 
 NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(values)), shape_(std::move(shape)) {
@@ -87,8 +88,8 @@ NestedTensor NestedTensor::from_list(TensorList components) {
       check(component.dim() >= 1, "component {} has no dims (expected [L, ...])", b);
       check(component.sizes().subspan(1).size() == components[0].sizes().subspan(1).size() &&
                 std::equal(component.sizes().begin() + 1, component.sizes().end(), components[0].sizes().begin() + 1),
-            "component {} has shape {}, component 0 has {} (expected the same regular dims)", b, to_string(component.sizes()),
-            to_string(components[0].sizes()));
+            "component {} has shape {}, component 0 has {} (expected the same regular dims)", b, component.sizes(),
+            components[0].sizes());
       check(component.dtype() == components[0].dtype(), "component {} is {}, component 0 is {} (expected one dtype)", b,
             name(component.dtype()), name(components[0].dtype()));
       lengths.push_back(component.size(0));

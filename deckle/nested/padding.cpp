@@ -106,7 +106,7 @@ NestedTensor from_padded(const Tensor& padded, const Ragged& shape, PadSide side
   return call_as("from_padded", [&]() -> NestedTensor {
     check(shape.defined(), "the ragged shape is undefined (expected a defined one)");
     const int ragged_dims = shape->ragged_dims();
-    check(padded.dim() > ragged_dims, "shape {} (expected [B, {} padded dim{}, ...])", to_string(padded.sizes()), ragged_dims,
+    check(padded.dim() > ragged_dims, "shape {} (expected [B, {} padded dim{}, ...])", padded.sizes(), ragged_dims,
           ragged_dims == 1 ? "" : "s");
     check(shape->components() == padded.size(0), "{} lengths for a batch of {} (expected as many)", shape->components(),
           padded.size(0));
@@ -128,8 +128,8 @@ NestedTensor from_mask(const Tensor& padded, const Tensor& mask) {
   return call_as("from_mask", [&]() -> NestedTensor {
     check(
         mask.dtype() == DType::bool_ && mask.dim() == 2 && padded.dim() >= 2 && mask.sizes() == IntSpan(padded.sizes().first(2)),
-        "mask {} {} for padded {} (expected a bool mask [B, L] for [B, L, ...])", to_string(mask.sizes()), name(mask.dtype()),
-        to_string(padded.sizes()));
+        "mask {} {} for padded {} (expected a bool mask [B, L] for [B, L, ...])", mask.sizes(), name(mask.dtype()),
+        padded.sizes());
     const Tensor rows = flat_nonzero(mask);
     std::vector<int64_t> lengths(static_cast<size_t>(mask.size(0)), 0);
     for (const int64_t row : rows.to_vector<int64_t>()) ++lengths[static_cast<size_t>(row / mask.size(1))];

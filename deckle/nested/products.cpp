@@ -68,8 +68,8 @@ Matrices matrices_of(const NestedTensor& x, bool transposed) {
 /// A dense [B, rows, cols], or one matrix that all components share.
 Matrices matrices_of(const Tensor& x, int64_t components, bool transposed) {
   check(x.dim() == 2 || (x.dim() == 3 && (x.size(0) == components || x.size(0) == 1)),
-        "a dense operand of shape {} for {} components (expected [{}, rows, cols] or [rows, cols])", to_string(x.sizes()),
-        components, components);
+        "a dense operand of shape {} for {} components (expected [{}, rows, cols] or [rows, cols])", x.sizes(), components,
+        components);
   return transposed_if({expand(x, {components, x.size(-2), x.size(-1)}), Ragged()}, transposed);
 }
 
@@ -153,15 +153,15 @@ NestedTensor linear(const NestedTensor& input, const Tensor& weight, const Tenso
         "has shape {} (expected ragged dims for a weight per component; bmm multiplies regular matrices)",
         nested::ShapeOf{input});
   check(weight.size(0) == input.components() && weight.size(2) == input.values().size(-1), Argument{"weight"},
-        "has shape {} (expected [{}, out, {}] or [out, {}])", to_string(weight.sizes()), input.components(),
-        input.values().size(-1), input.values().size(-1));
+        "has shape {} (expected [{}, out, {}] or [out, {}])", weight.sizes(), input.components(), input.values().size(-1),
+        input.values().size(-1));
   // All dims between the batch and the last one are rows.
   const NestedTensor rows = input.dim() > 3 ? flatten(input, 1, -2) : input;
   NestedTensor result = product(matrices_of(rows, false), matrices_of(weight, input.components(), true));
   if (bias.defined()) {
     check(bias.size(-1) == weight.size(1) && (bias.dim() == 1 || (bias.dim() == 2 && bias.size(0) == input.components())),
-          Argument{"bias"}, "has shape {} (expected [{}] or [{}, {}])", to_string(bias.sizes()), weight.size(1),
-          input.components(), weight.size(1));
+          Argument{"bias"}, "has shape {} (expected [{}] or [{}, {}])", bias.sizes(), weight.size(1), input.components(),
+          weight.size(1));
     result = add(result, bias.dim() == 1 ? bias : unsqueeze(bias, 1));
   }
   Dims sizes(input.values().sizes());

@@ -93,7 +93,7 @@ Ragged with_ragged_dim(const Ragged& ragged, int ragged_dim) {
 std::vector<int64_t> to_indices(const Tensor& index, const char* what) {
   check(index.dtype() == DType::int64 || index.dtype() == DType::int32, "{} is {} (expected int64 or int32)", what,
         name(index.dtype()));
-  check(index.dim() == 1, "{} has shape {} (expected a vector)", what, to_string(index.sizes()));
+  check(index.dim() == 1, "{} has shape {} (expected a vector)", what, index.sizes());
   return index.to_vector<int64_t>();
 }
 

@@ -142,7 +142,7 @@ Equation parse(std::string_view equation, TensorList operands) {
       const auto named = static_cast<int64_t>(letters.size() - kEllipsis.size()), rank = operands[i].dim();
       check(named <= rank && rank - named <= std::ssize(kDigits),
             "operand {} has shape {} for '{}' (expected a dim for each letter, and up to 10 for the ellipsis)", i,
-            to_string(operands[i].sizes()), letters);
+            operands[i].sizes(), letters);
       most = std::max(most, static_cast<size_t>(rank - named));
       for (const char letter : letters)
         check(letter == '.' || std::isalpha(static_cast<unsigned char>(letter)) != 0,
@@ -180,8 +180,7 @@ Tensor composite::einsum(std::string_view equation, TensorList operands) {
   std::map<char, int64_t> sizes;
   for (size_t i = 0; i < operands.size(); ++i) {
     check(static_cast<int64_t>(parsed.operands[i].size()) == operands[i].dim(),
-          "operand {} has shape {} for '{}' (expected one dim for each letter)", i, to_string(operands[i].sizes()),
-          parsed.operands[i]);
+          "operand {} has shape {} for '{}' (expected one dim for each letter)", i, operands[i].sizes(), parsed.operands[i]);
     for (int64_t dim = 0; dim < operands[i].dim(); ++dim) {
       int64_t& size = sizes.try_emplace(parsed.operands[i][static_cast<size_t>(dim)], 1).first->second;
       check(size == 1 || operands[i].size(dim) == 1 || size == operands[i].size(dim),

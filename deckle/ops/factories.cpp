@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "deckle/base/check.h"
+#include "deckle/core/shown.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
@@ -47,8 +48,8 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, std::o
   check(!step.is_zero(), Argument{"step"}, "is 0 (expected any other number)");
   const double steps = floating ? std::ceil((end.to_double() - start.to_double()) / step.to_double()) : 0;
   check(std::isfinite(steps) && steps < 0x1p62,
-        "{} to {} by {} is no range (expected finite numbers and fewer than 2^62 elements)", to_string(start), to_string(end),
-        to_string(step));
+        "{} to {} by {} is no range (expected finite numbers and fewer than 2^62 elements)", Shown{start}, Shown{end},
+        Shown{step});
   const int64_t count = floating ? std::max<int64_t>(0, static_cast<int64_t>(steps))
                                  : whole_steps(start.to_int64(), end.to_int64(), step.to_int64());
   if (!floating && factory_device().is_cuda() && dtype.value_or(DType::int64) == DType::int64 && count > 0) {

@@ -147,7 +147,7 @@ Tensor native::unravel_index(const Tensor& flat, IntSpan sizes) {
 
 Tensor composite::index_put(const Tensor& self, TensorList indices, const Tensor& values, bool accumulate) {
   check(!indices.empty() && static_cast<int64_t>(indices.size()) <= self.dim(),
-        "{} index tensors for self of shape {} (expected 1..{})", indices.size(), to_string(self.sizes()), self.dim());
+        "{} index tensors for self of shape {} (expected 1..{})", indices.size(), self.sizes(), self.dim());
   check(values.dtype() == self.dtype(), "self is {}, values is {} (expected one dtype)", name(self.dtype()),
         name(values.dtype()));
   Dims shape(indices[0].sizes());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "deckle/base/check.h"
+#include "deckle/core/shown.h"
 
 namespace deckle {
 namespace {
@@ -48,7 +49,7 @@ int64_t integer_of(const Scalar& number, DType dtype) {
   const int64_t integer = fits ? number.to_int64() : 0;
   const auto held_to = [&]<typename T>(TypeTag<T>) {
     using Limits = std::numeric_limits<T>;
-    check(fits && std::in_range<T>(integer), "{} has no {} (expected {} to {})", to_string(number), name(dtype), Limits::min(),
+    check(fits && std::in_range<T>(integer), "{} has no {} (expected {} to {})", Shown{number}, name(dtype), Limits::min(),
           Limits::max());
   };
   if (dtype == DType::uint8)

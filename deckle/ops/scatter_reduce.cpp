@@ -88,8 +88,8 @@ Tensor composite::scatter_reduce(const Tensor& self, int64_t dim, const Tensor& 
   check(src.dtype() == self.dtype(), "self is {}, src is {} (expected one dtype)", name(self.dtype()), name(src.dtype()));
   bool fits = index.dim() == rank && src.dim() == rank;
   for (int64_t d = 0; fits && d < rank; ++d) fits = index.size(d) <= src.size(d) && (d == dim || index.size(d) <= self.size(d));
-  check(fits, "index has shape {}, src {} and self {} (expected index to fit into both, but for dim {} of self)",
-        to_string(index.sizes()), to_string(src.sizes()), to_string(self.sizes()), dim);
+  check(fits, "index has shape {}, src {} and self {} (expected index to fit into both, but for dim {} of self)", index.sizes(),
+        src.sizes(), self.sizes(), dim);
   Tensor source = src;
   for (int64_t d = 0; d < rank; ++d) source = narrow(source, d, 0, index.size(d));
   // The elements that come together at each place of self, which stands first itself: one component for each place.

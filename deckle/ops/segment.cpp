@@ -2,6 +2,7 @@
 
 #include "deckle/ops/generated/segment.h"
 #include "deckle/base/check.h"
+#include "deckle/core/shown.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/shapes.h"
@@ -10,7 +11,7 @@ namespace deckle {
 
 Dims shapes::segment_values_shape(IntSpan sizes, const Ragged& ragged) {
   check(ragged.defined(), Argument{"ragged"}, "is undefined (expected a ragged shape)");
-  check(!sizes.empty() && sizes[0] == ragged->rows(), "values of shape {} for {} (expected {} rows)", sizes, to_string(ragged),
+  check(!sizes.empty() && sizes[0] == ragged->rows(), "values of shape {} for {} (expected {} rows)", sizes, Shown{ragged},
         ragged->rows());
   return Dims(sizes);
 }
@@ -38,7 +39,7 @@ Dims shapes::segment_index_shape(const Tensor& values, const Ragged& ragged, con
 Dims shapes::packed_shape(const Tensor& rows, const Ragged& ragged) {
   check(ragged.defined(), Argument{"ragged"}, "is undefined (expected a ragged shape)");
   check(rows.dim() >= 1 && rows.size(0) == ragged->components(), "rows of shape {} for {} (expected one each)", rows.sizes(),
-        to_string(ragged));
+        Shown{ragged});
   Dims sizes(rows.sizes());
   sizes[0] = ragged->rows();
   return sizes;
@@ -46,10 +47,10 @@ Dims shapes::packed_shape(const Tensor& rows, const Ragged& ragged) {
 
 Dims shapes::moved_shape(const Tensor& values, const Ragged& from, const Ragged& to) {
   Dims sizes = segment_values_shape(values.sizes(), from);
-  check(to.defined() && to->components() == from->components(), "{} for {} sequences (expected one for each)", to_string(to),
+  check(to.defined() && to->components() == from->components(), "{} for {} sequences (expected one for each)", Shown{to},
         from->components());
   check(from->ragged_dims() == 1 && to->ragged_dims() == 1 && from->order().empty() && to->order().empty(),
-        "sequences are {} and {} (expected one ragged dim, without an order)", to_string(from), to_string(to));
+        "sequences are {} and {} (expected one ragged dim, without an order)", Shown{from}, Shown{to});
   sizes[0] = to->rows();
   return sizes;
 }
@@ -58,7 +59,7 @@ namespace {
 
 void require_matrices(const char* which, const Ragged& shape) {
   check(shape.defined() && shape->ragged_dims() == 2, "{} has {} (expected two ragged dims: rows and columns of each matrix)",
-        which, to_string(shape));
+        which, Shown{shape});
 }
 
 }  // namespace
@@ -69,9 +70,9 @@ Dims shapes::transposed_shape(const Tensor& self, const Ragged& shape, const Rag
   bool fits = shape->components() == transposed->components();
   for (int64_t b = 0; fits && b < shape->components(); ++b)
     fits = shape->size(b, 0) == transposed->size(b, 1) && shape->size(b, 1) == transposed->size(b, 0);
-  check(fits, "the transposes of {} are not {} (expected the same matrices)", to_string(shape), to_string(transposed));
+  check(fits, "the transposes of {} are not {} (expected the same matrices)", Shown{shape}, Shown{transposed});
   check(shape->rows() == 0 ? self.numel() == 0 : self.numel() % shape->rows() == 0,
-        "{} elements for {} (expected as many for each element of a matrix)", self.numel(), to_string(shape));
+        "{} elements for {} (expected as many for each element of a matrix)", self.numel(), Shown{shape});
   return {self.numel()};
 }
 
@@ -81,12 +82,12 @@ Dims shapes::grouped_shape(const Tensor& self, const Ragged& self_shape, const T
   require_matrices("other_shape", other_shape);
   require_matrices("product_shape", product_shape);
   check(self.numel() == self_shape->rows() && other.numel() == other_shape->rows(),
-        "operands of shapes {} and {} for {} and {} (expected as many elements)", to_string(self.sizes()),
-        to_string(other.sizes()), to_string(self_shape), to_string(other_shape));
+        "operands of shapes {} and {} for {} and {} (expected as many elements)", self.sizes(), other.sizes(), Shown{self_shape},
+        Shown{other_shape});
   const int64_t count = product_shape->components();
   check(self_shape->components() == count && other_shape->components() == count,
-        "self has {}, other has {}, their product {} (expected as many components)", to_string(self_shape),
-        to_string(other_shape), to_string(product_shape));
+        "self has {}, other has {}, their product {} (expected as many components)", Shown{self_shape}, Shown{other_shape},
+        Shown{product_shape});
   for (int64_t b = 0; b < count; ++b) {
     const int64_t rows = self_shape->size(b, transpose_self), inner = self_shape->size(b, !transpose_self);
     const int64_t other_inner = other_shape->size(b, transpose_other), cols = other_shape->size(b, !transpose_other);

@@ -8,6 +8,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/core/kept.h"
+#include "deckle/core/shown.h"
 
 namespace deckle::shapes {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 /// Sequences of count(length), kept with `ragged`.
 template <typename F>
 Ragged with_lengths(const Ragged& ragged, std::string_view what, IntSpan numbers, F&& count) {
-  check(ragged.defined() && ragged->ragged_dims() == 1, "the sequences have {} (expected one ragged dim)", to_string(ragged));
+  check(ragged.defined() && ragged->ragged_dims() == 1, "the sequences have {} (expected one ragged dim)", Shown{ragged});
   return kept_shape(*ragged, what, numbers, [&] {
     std::vector<int64_t> lengths;
     for (const int64_t length : ragged->sizes()) lengths.push_back(count(length));
