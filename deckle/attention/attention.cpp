@@ -15,6 +15,7 @@
 #include "deckle/core/cuda/capture.h"
 #include "deckle/core/kept.h"
 #include "deckle/core/rethrow.h"
+#include "deckle/core/shown.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/attention.h"
@@ -69,8 +70,8 @@ void require_exact_planes(const Tensor& q, const Tensor& k, const AttentionOptio
     for (const int dim : {2, 3}) {
       if (!plane.defined() || plane.dim() != 4) continue;  // what else is wrong is said where planes are read
       const int64_t full = dim == 2 ? q.size(1) : k.size(1);
-      check(plane.size(dim) <= std::max<int64_t>(full, 1), "{} has shape {}; dim {} must be 1 or {}", argument,
-            to_string(plane.sizes()), dim, full);
+      check(plane.size(dim) <= std::max<int64_t>(full, 1), "{} has shape {}; dim {} must be 1 or {}", argument, plane.sizes(),
+            dim, full);
     }
   };
   require("bias", options.bias);
@@ -94,7 +95,7 @@ Packed pack(const NestedTensor& q, const NestedTensor& k, const NestedTensor& v,
   for (const auto& [argument, x] : {std::pair("q", &q), std::pair("k", &k), std::pair("v", &v)}) {
     check(x->ragged_dims() == 1, "{} has {} ragged dims (expected 1, the rows)", argument, x->ragged_dims());
   }
-  check(k.ragged() == v.ragged(), "k has {}, v has {} (expected the same)", to_string(k.ragged()), to_string(v.ragged()));
+  check(k.ragged() == v.ragged(), "k has {}, v has {} (expected the same)", Shown{k.ragged()}, Shown{v.ragged()});
   return {q.values(), k.values(), v.values(), q.ragged(), k.ragged()};
 }
 

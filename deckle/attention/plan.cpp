@@ -20,6 +20,7 @@
 #include "deckle/core/cuda/memory.h"
 #include "deckle/core/cuda/mirror.h"
 #include "deckle/core/ragged_room.h"
+#include "deckle/core/shown.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/dispatch/view.h"
 #include "deckle/nested/capacity.h"
@@ -46,8 +47,7 @@ void require_devices(const Tensor& q, const Tensor& k, const Tensor& v, const At
                                                             {"table", &options.table}};
   for (const auto& [argument, x] : operands) {
     if (!x->defined()) continue;
-    check(x->device() == q.device(), "{} is on {}, q on {} (expected one device)", argument, to_string(x->device()),
-          to_string(q.device()));
+    check(x->device() == q.device(), "{} is on {}, q on {} (expected one device)", argument, x->device(), q.device());
   }
 }
 
@@ -239,8 +239,7 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
     const AttentionPlan& kept = *owner->kept;
     check(q_rows == owner_of(kept).q && k_rows == owner_of(kept).k_rows && q.size(1) == kept.problem.heads,
           "plan is of {} heads, rows {} and keys {}; q has {} heads, rows {} and keys {} (expected the plan of this batch)",
-          kept.problem.heads, to_string(owner_of(kept).q), to_string(owner_of(kept).k_rows), q.size(1), to_string(q_rows),
-          to_string(k_rows));
+          kept.problem.heads, Shown{owner_of(kept).q}, Shown{owner_of(kept).k_rows}, q.size(1), Shown{q_rows}, Shown{k_rows});
     check(std::holds_alternative<AttentionMask::Node::Full>(options.mask.node().is),
           "a mask is given beside plan, which has its own (expected one of them)");
     check(options.key_lengths.empty(), "key_lengths are given beside plan, which has its own (expected one of them)");
@@ -258,7 +257,7 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   problem.head_dim = q.size(2);
   problem.value_dim = v.size(2);
   check(nested::on_device_alone(q_rows) == nested::on_device_alone(k_rows),
-        "q has {}, k {} (expected lengths that are known at the same place)", to_string(q_rows), to_string(k_rows));
+        "q has {}, k {} (expected lengths that are known at the same place)", Shown{q_rows}, Shown{k_rows});
   set_offsets(owner->q, problem.q_offsets, problem.device_q_offsets, problem.most_rows);
   set_offsets(owner->k_rows, problem.k_offsets, problem.device_k_offsets, problem.most_keys);
   if (!options.key_lengths.empty() || (owner->kept != nullptr && owner->kept->problem.k_lengths != nullptr))
