@@ -128,23 +128,24 @@ Tensor weights(Ints sizes, int64_t from, DType dtype) {
   return to(result, dtype);
 }
 
-/// Of each leaf, by both runs: the gradients of `values`, each element of which has a weight of its own.
+/// Of each leaf, by both runs: the gradients of `values`, each element of which has a weight of its own, one that `rounding`
+/// holds.
 struct Gradients {
   std::vector<std::vector<double>> nested, loop;
 };
-Gradients gradients_of(std::span<const Value> values, const Leaves& leaves) {
+Gradients gradients_of(std::span<const Value> values, const Leaves& leaves, DType rounding) {
   std::vector<Tensor> outputs, output_weights, loop_outputs, loop_weights, flat;
   for (const Value& value : values) {
     const Tensor& all = value.nested.values();
     if (all.requires_grad()) {
       outputs.push_back(all);
-      output_weights.push_back(weights(all.sizes(), 0, all.dtype()));
+      output_weights.push_back(to(weights(all.sizes(), 0, rounding), all.dtype()));
     }
     int64_t from = 0;
     for (const Tensor& part : value.parts) {
       if (part.requires_grad()) {
         loop_outputs.push_back(part);
-        loop_weights.push_back(weights(part.sizes(), from, part.dtype()));
+        loop_weights.push_back(to(weights(part.sizes(), from, rounding), part.dtype()));
       }
       from += part.numel();
     }
@@ -172,7 +173,7 @@ Gradients gradients_of(std::span<const Value> values, const Leaves& leaves) {
 }
 
 void compare_gradients(std::span<const Value> values, const Leaves& leaves) {
-  const Gradients gradients = gradients_of(values, leaves);
+  const Gradients gradients = gradients_of(values, leaves, DType::float64);
   for (size_t i = 0; i < leaves.nested.size(); ++i)
     compare(fmt::format("the gradient of input {}", i), gradients.nested[i], gradients.loop[i]);
 }
@@ -273,13 +274,15 @@ void compare_halves(const Program& program, const std::vector<Value>& values, DT
     const Leaves half_leaves = leaves_of(one, dtype), exact_leaves = leaves_of(one, DType::float64);
     const Value half = evaluate(one, half_leaves).back(), exact = evaluate(one, exact_leaves).back();
     const std::string what = fmt::format("{} in {}", step.text(), name(dtype));
-    compare_half(what, half.nested.values().to_vector(), packed(half.parts), packed(exact.parts), dtype, 0.01);
-    const Gradients got = gradients_of({&half, 1}, half_leaves), expected = gradients_of({&exact, 1}, exact_leaves);
-    double scale = 0.01;
-    if (step.op == "attention") {  // its backward subtracts a product of the rounded result from others as large
-      for (const std::vector<double>& gradient : expected.loop) {
-        for (const double value : gradient) scale = std::max(scale, std::abs(value));
+    compare_half(what, half.nested.values().to_vector(), packed(half.parts), packed(exact.parts), dtype, 0.1);
+    const Gradients got = gradients_of({&half, 1}, half_leaves, dtype), expected = gradients_of({&exact, 1}, exact_leaves, dtype);
+    double scale = 0.5;            // terms of a sum, which may cancel, are about one
+    if (step.op == "attention") {  // its backward subtracts a product with the rounded result from products as large
+      double most = 0;
+      for (const Input& input : one.inputs) {
+        for (const double value : input.values) most = std::max(most, std::abs(value));
       }
+      scale += most * most * std::sqrt(static_cast<double>(exact.parts[0].size(-1)));
     }
     for (size_t i = 0; i < half_leaves.nested.size(); ++i)
       compare_half(fmt::format("the gradient of operand {} of {}", i, what), got.nested[i], got.loop[i], expected.loop[i], dtype,
@@ -502,7 +505,7 @@ class Drawer {
       return step;
     }
     if (step.op == "attention") {
-      if (x.ragged_dims() != 1 || dims < 3 || dims > 4) return {};
+      if (x.ragged_dims() != 1 || dims < 3 || dims > 4 || part.size(-1) == 0 || part.size(1) == 0) return {};
       const auto fits = [&](const Value& y) {
         return y.batch && y.parts.size() == x.parts.size() && y.ragged_dims() == 1 && y.dims() == dims &&
                y.parts[0].size(-1) == part.size(-1) && y.parts[0].size(-2 + (dims == 3)) == part.size(-2 + (dims == 3));
@@ -627,7 +630,7 @@ TEST(RandomPrograms, OnNestedTensorsAreTheLoopOverTheirComponents) {
   for (int n = 0; n < wanted && failures < 3; ++n) {
     const Program program = Drawer().program();
     const std::optional<DType> half = n % 8 == 0   ? std::optional(DType::bfloat16)
-                                      : n % 8 == 4 ? std::optional(DType::float16)
+                                      : n % 4 == 2 ? std::optional(DType::float16)
                                                    : std::nullopt;
     const std::optional<std::string> wrong = verdict(program, half);
     ASSERT_TRUE(wrong) << "a program runs once and not twice:\n" << program.text();
