@@ -19,8 +19,8 @@
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/plane.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
+#include "deckle/kernels/cpu/simd/math_exp.h"
 #include "deckle/kernels/cpu/simd/not_equal.h"
-#include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -169,8 +169,7 @@ class Features {
     const auto cap = hn::Set(d, cap_), inverse = hn::Set(d, T(1) / cap_);
     for (int64_t j = 0; j < at.keys; ++j) {
       for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
-        // Highway's, as simd/math_exp.h's would change last bits of capped scores: they take other polynomials.
-        const auto w = hn::Tanh(d, hn::Mul(hn::LoadU(d, scores + j * stride + lane), inverse));
+        const auto w = tanh(d, hn::Mul(hn::LoadU(d, scores + j * stride + lane), inverse));
         if (tanh_tile != nullptr) hn::StoreU(w, d, tanh_tile + j * stride + lane);
         hn::StoreU(hn::Mul(w, cap), d, scores + j * stride + lane);
       }
