@@ -25,8 +25,6 @@ namespace {
 using testing::random_tensor;
 using Leaves = std::vector<Tensor>;
 
-const Device kGpu = Device::cuda();
-
 constexpr int kFew = 300, kOnFakeDevices = 25, kMostFailures = 12;
 
 int combinations() {

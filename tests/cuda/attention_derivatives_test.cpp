@@ -21,8 +21,6 @@ using testing::Leaves;
 using testing::like;
 using testing::random_tensor;
 
-const Device kGpu = Device::cuda();
-
 template <typename F>
 void expect_the_cpus(F&& f, const Leaves& x, double tolerance) {
   const Leaves t = like(x), u = like(x), du = like(x), dy = like(f(x));

@@ -8,7 +8,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
 const std::vector<int64_t> kLengths = {70, 0, 3, 129};
 constexpr int64_t kRows = 202;
 

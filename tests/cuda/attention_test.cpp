@@ -6,8 +6,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 /// A bfloat16 tensor, and the same numbers in float32 on the CPU.
 struct Pair {
   Tensor gpu, cpu;

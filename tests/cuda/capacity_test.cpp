@@ -16,7 +16,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
 constexpr nn::DecoderOptions kModel{.vocab = 31, .d_model = 128, .depth = 2, .heads = 2, .kv_heads = 1, .hidden = 160, .seed = 3};
 constexpr int64_t kComponents = 6, kRows = 200, kLongest = 90;
 

@@ -7,8 +7,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 /// The gradient of a weight: of two layers with dropout between, the first checkpointed or not.
 Tensor gradient(const Tensor& x, const Tensor& start, bool checkpointed, Generator& generator) {
   const Tensor weight = start.detach().requires_grad_();

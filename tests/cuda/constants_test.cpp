@@ -7,8 +7,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 TEST(CudaConstants, AreWhereTheOperandsAre) {
   NEEDS_GPU();
   const Tensor x = randn({4, 5}), y = x.to(kGpu);

@@ -16,7 +16,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
 const DType kTypes[] = {DType::float32, DType::bfloat16, DType::float16, DType::float64,
                         DType::int64,   DType::int32,    DType::uint8,   DType::bool_};
 

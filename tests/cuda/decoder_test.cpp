@@ -9,7 +9,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
 constexpr nn::DecoderOptions kModel{.vocab = 31, .d_model = 128, .depth = 2, .heads = 2, .kv_heads = 1, .hidden = 160, .seed = 3};
 
 NestedTensor chain(int64_t number) {

@@ -11,8 +11,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 TEST(CudaEdges, ProductsOfIntegersAreModuloTheirRange) {
   NEEDS_GPU();
   for (const DType dtype : {DType::int64, DType::int32, DType::uint8}) {

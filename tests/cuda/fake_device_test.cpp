@@ -14,8 +14,6 @@ namespace {
 #define NEEDS_FAKE() \
   if (!cuda::fake()) GTEST_SKIP() << "needs DECKLE_FAKE_DEVICES"
 
-const Device kGpu = Device::cuda();
-
 TEST(FakeDevice, CrashesAHostThatReadsItsMemory) {
   NEEDS_FAKE();
   const Tensor x = ones({3}, DType::float32, kGpu);

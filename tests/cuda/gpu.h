@@ -2,7 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "deckle/base/device.h"
 #include "deckle/core/cuda/device.h"
+
+namespace deckle {
+
+inline constexpr Device kGpu = Device::cuda();
+
+}  // namespace deckle
 
 /// Ends a test where no GPU can be used.
 #define NEEDS_GPU() \

@@ -15,7 +15,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
 constexpr int64_t kSize = 1 << 16;
 
 /// Whether one of some new tensors of `size` floats, all alive at once, lies where `block` was.

@@ -6,8 +6,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 TEST(CudaLarge, ElementsBeyondTwoToThe31) {
   NEEDS_CUDA_KERNELS();
   constexpr int64_t kSize = (int64_t{1} << 31) + 5;

@@ -18,8 +18,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 TEST(CudaMemory, IsCountedReusedAndGivenBack) {
   NEEDS_GPU();
   empty_cache(kGpu);

@@ -10,8 +10,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 void expect_said(const std::function<void()>& call, ErrorKind kind, const std::string& sentence) {
   try {
     call();

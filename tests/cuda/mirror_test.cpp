@@ -18,8 +18,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 int64_t uploads() { return cuda::counters(kGpu).uploads; }
 
 struct Numbers {

@@ -11,8 +11,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 int64_t uploads() { return cuda::counters(kGpu).uploads; }
 
 using Batches = std::vector<NestedTensor>;

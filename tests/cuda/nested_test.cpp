@@ -10,8 +10,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 TEST(CudaNested, PlacesOfExtremaAreNotReadByTheHost) {
   NEEDS_GPU();
   const NestedTensor x = NestedTensor::from_lengths(randn({14, 3}), {5, 1, 0, 8}), there = x.to(kGpu);

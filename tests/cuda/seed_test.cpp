@@ -11,8 +11,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 TEST(CudaGraph, ASeedThatAnotherThreadSetsMeanwhileCountsForTheReplays) {
   NEEDS_GPU();
   for (const bool before_the_first : {true, false}) {

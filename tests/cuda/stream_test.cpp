@@ -18,8 +18,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 /// Some milliseconds of a GPU's time, in this thread's stream, on operands that no other stream has.
 void keep_busy() {
   if (cuda::fake()) return;

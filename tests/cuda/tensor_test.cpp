@@ -15,8 +15,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 TEST(CudaTensor, GoesThereAndBack) {
   NEEDS_GPU();
   const Tensor x = randn({5, 7}, {.dtype = DType::float64}), y = x.to(kGpu);

@@ -7,8 +7,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
-
 TEST(CudaBackward, AccumulatesAndCreatesGraphs) {
   NEEDS_GPU();
   const Tensor start = randn({6, 5}, {.dtype = DType::float64});

@@ -22,7 +22,6 @@
 namespace deckle::cli {
 namespace {
 
-const Device kGpu = Device::cuda();
 constexpr int64_t kTokens = 60, kLongest = 80;
 
 /// Texts of a language that can be learned, as the trainer has them: [texts, length], 2 tokens or more each.
