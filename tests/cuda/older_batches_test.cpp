@@ -11,7 +11,6 @@
 namespace deckle {
 namespace {
 
-const Device kGpu = Device::cuda();
 
 using Lengths = std::vector<int64_t>;
 

@@ -67,7 +67,7 @@ struct Decoder {
 /// The same in bfloat16 with float32 parameters.
 struct MixedDecoder {
   NestedTensor batch = NestedTensor::from_lengths(arange(0, 15), {5, 1, 9});
-  nn::DecoderLM model{{.vocab = 16, .width = 16, .depth = 1, .heads = 2}};
+  nn::DecoderLM model{{.vocab = 16, .d_model = 16, .depth = 1, .heads = 2}};
   optim::AdamW optimizer{model.parameters(), {.lr = 1e-2}};
 
   Tensor loss() const {

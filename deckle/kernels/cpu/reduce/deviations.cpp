@@ -21,11 +21,13 @@
 #include <optional>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
 #include "deckle/kernels/cpu/reduce/column_tile.h"
 #include "deckle/kernels/cpu/reduce/values.h"
+#include "deckle/kernels/cpu/simd/halves.h"
 #include "deckle/kernels/cpu/simd/rows.h"
 #include "deckle/kernels/cpu/simd/table.h"
 
@@ -178,6 +180,18 @@ void tile_of_deviations(const DeviationRows<T>& of, int64_t rows, int64_t n, red
   y.end();
 }
 
+/// Those of a view, in `wide` where they are halves.
+template <typename T>
+const T* numbers(const View& view, std::vector<T>& wide) {
+  if (view.dtype == dtype_of<T>) return view.ptr<const T>();
+  wide.resize(static_cast<size_t>(view.numel()));
+  if (view.dtype == DType::bfloat16)
+    simd::widen(view.ptr<const bfloat16>(), wide.data(), view.numel());
+  else
+    simd::widen(view.ptr<const float16>(), wide.data(), view.numel());
+  return wide.data();
+}
+
 }  // namespace
 
 void deviations_of_rows(const Context&, const View& self, const View& divisor, const View& factor,
@@ -190,7 +204,9 @@ void deviations_of_rows(const Context&, const View& self, const View& divisor, c
   const RealTable<DeviationRows> table = DECKLE_SIMD(deviation_table)();
   table.visit(self.dtype, [&]<typename T>(TypeTag<T>, const auto& of) {
     const bool reads = self.dtype == dtype_of<T> && from.dense_rows(), writes = result.dtype == dtype_of<T> && to.dense_rows();
-    const T *const divisors = divisor.defined ? divisor.ptr<const T>() : nullptr, *const factors = factor.ptr<const T>();
+    std::vector<T> wide_divisors, wide_factors;
+    const T *const divisors = divisor.defined ? numbers(divisor, wide_divisors) : nullptr, *const factors =
+                                                                                               numbers(factor, wide_factors);
     if (reduce::lies_in_columns(from) && reduce::lies_in_columns(to)) {
       const int64_t fitting = std::clamp<int64_t>(reduce::kTileElements / length / 32 * 32, 32, kMostColumns);
       return reduce::for_column_tiles({&from, &to}, fitting, [&](int64_t width, auto tiles) {
