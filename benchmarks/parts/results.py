@@ -12,13 +12,10 @@ AGE = "**Older than the code it measures.**"
 # another machine are FOLDER/NAME.
 LOAD = "what other processes used meanwhile was not measured"
 INCOMPLETE = {
-    **dict.fromkeys(("attention_cpu", "attention_cuda", "attention_cuda_f16", "attention_cuda_features",
-                     "attention_cuda_portable", "attention_cuda_ragged_bias"), LOAD),
+    "attention_cpu": LOAD,
     "attention_cuda_flash4": LOAD + ": the host compiled other programs, so compare within this run alone",
     "attention_cuda_choices": "of no commit: trials of kernels that were not kept",
-    "attention_cuda_limit": "of no commit: instructions in a loop",
     "sanitizers": LOAD + ": a build for GPUs and its tests ran beside it",
-    "attention_cuda_memory_efficient": "of no commit: PyTorch's kernel alone, in an earlier run than ours",
 }
 
 

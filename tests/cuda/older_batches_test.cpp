@@ -11,7 +11,6 @@
 namespace deckle {
 namespace {
 
-
 using Lengths = std::vector<int64_t>;
 
 /// What an op gives without memory of its own: always the first 16 of them and split and unbind, others may copy.
