@@ -63,7 +63,7 @@ std::vector<Sample> samples() {
        }},
       {"attention_with_lse", [=] { return of(attention_with_lse(heads(), heads(), heads())); }},
       {"attention_with_lse", [=] { return of(attention_with_lse(ragged_heads(), ragged_heads(), ragged_heads())); }},
-      {"cleared",
+      {"zero_spare_rows",
        [] {
          return of(nested::zero_spare_rows(leaf({4, 2}), room()));
        }},
