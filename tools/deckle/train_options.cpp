@@ -17,7 +17,7 @@ void each_number(Options& options, Action&& action) {
   action("options.minutes", options.minutes);
   action("options.steps", options.steps);
   action("options.vocab", options.model.vocab);
-  action("options.d_model", options.model.d_model);
+  action("options.width", options.model.d_model);  // the key of checkpoints from before it was called d_model
   action("options.depth", options.model.depth);
   action("options.heads", options.model.heads);
   action("options.kv_heads", options.model.kv_heads);
