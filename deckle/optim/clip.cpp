@@ -58,7 +58,9 @@ Tensor gradient_norms(TensorList parameters) {
   return gradients.empty() ? zeros({0}, DType::float64) : foreach_norm(gradients);
 }
 
-double gradient_norm(TensorList parameters) { return combine_norms(gradient_norms(parameters).to_vector()); }
+double gradient_norm(TensorList parameters) {
+  return call_as("gradient_norm", [&] { return combine_norms(gradient_norms(parameters).to_vector()); });
+}
 
 double clip_gradient_norm(TensorList parameters, double max_norm, std::span<const double> norms) {
   const NoGrad no_grad;
@@ -77,14 +79,15 @@ Tensor clip_gradient_norm_on_device(TensorList parameters, double max_norm) {
   const NoGrad no_grad;
   call_as("clip_gradient_norm_on_device",
           [&] { check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm); });
-  const Tensor norm = deckle::norm(gradient_norms(parameters));
+  const Tensor norm = call_as("clip_gradient_norm_on_device", [&] { return deckle::norm(gradient_norms(parameters)); });
   const Tensor factor = where(bitwise_and(isfinite(norm), gt(norm, max_norm)), max_norm / norm, 1.0);
   scale(gradients_of(parameters), factor);
   return norm;
 }
 
 double clip_gradient_norm(TensorList parameters, double max_norm) {
-  return clip_gradient_norm(parameters, max_norm, gradient_norms(parameters).to_vector());
+  return call_as("clip_gradient_norm",
+                 [&] { return clip_gradient_norm(parameters, max_norm, gradient_norms(parameters).to_vector()); });
 }
 
 }  // namespace deckle::optim

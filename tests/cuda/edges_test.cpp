@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "deckle/core/cuda/counters.h"
 #include "deckle/deckle.h"
 #include "tests/cuda/gpu.h"
 #include "tests/support/expect.h"
@@ -89,6 +90,14 @@ TEST(CudaEdges, ConversionsToIntegersSaturate) {
       testing::expect_equal(x.to(kGpu).t().to(to), x.t().to(to));
     }
   }
+}
+
+TEST(CudaEdges, TangentsOnAnotherDeviceAreRefused) {
+  NEEDS_GPU();
+  const Tensor x = ones({2}).to(kGpu);
+  testing::expect_error([&] { jvp([](const Tensor& t) { return t + 1; }, x, ones({2})); },
+                        "a tangent on cpu for a tensor on cuda:0");
+  testing::expect_error([] { cuda::counters(Device()); }, "cpu asked of a machine with");
 }
 
 TEST(CudaEdges, IndicesOfOtherDtypesAreRefused) {

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "deckle/core/cuda/capture.h"
+#include "deckle/core/cuda/device.h"
 
 namespace deckle::cuda {
 namespace {
@@ -20,6 +21,7 @@ Counts& counts(Device device) {
 }  // namespace
 
 Counters counters(Device device) {
+  require(device);
   const auto get = [&](Counted what) { return counts(device).of[static_cast<size_t>(what)].load(std::memory_order_relaxed); };
   return {get(Counted::block), get(Counted::wait), get(Counted::upload), get(Counted::read)};
 }

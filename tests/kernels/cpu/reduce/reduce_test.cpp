@@ -462,7 +462,8 @@ TEST_P(EveryTarget, ProductsEqualLoops) {
           testing::store(want.view.data, dtype, 0,
                          static_cast<double>(std::ldexp(mantissa, static_cast<int>(std::clamp<int64_t>(exponent, -9000, 9000)))));
           const double wanted = testing::values(want.view)[0], got = testing::load(result.view.data, dtype, row);
-          const double bound = static_cast<double>(n + 4) * (dtype == DType::float64 ? 0x1p-53 : 0) + rounding(dtype);
+          const double bound =
+              static_cast<double>(n + 4) * (dtype == DType::float64 ? 0x1p-53 : 0) + 2 * rounding(dtype);  // of both
           const double least = dtype == DType::float64 ? 0x1p-1022 : dtype == DType::float16 ? 0x1p-14 : 0x1p-126;
           if (got == wanted || (std::isnan(got) && std::isnan(wanted))) continue;
           if (std::isinf(wanted))  // which every number is near to
