@@ -54,7 +54,8 @@ def ragged_biases(library, seconds):
         offsets = torch.tensor([0] + lengths, device="cuda").cumsum(0)
         packed = [new(sum(lengths), heads, d) for _ in range(4)]
         dense = [new(8, 2048, heads, d) for _ in range(4)]
-        pairs = {"ragged": sum(length * length for length in lengths), "dense": 8 * 2048 * 2048}
+        many = [new(24, 2048, heads, d) for _ in range(4)]  # dS of 1.5 and 3 GiB: in turns
+        pairs = {"ragged": sum(length * length for length in lengths), "dense": 8 * 2048 * 2048, "many": 24 * 2048 * 2048}
         kept, cases = [], {}
 
         def sequences(of_heads):
@@ -84,6 +85,7 @@ def ragged_biases(library, seconds):
         add("dense, of each head", dense, "dense", *of_dense)
         add("dense, of each head, no gradient", dense, "dense", of_dense[0], None)
         add("dense, one for all heads", dense, "dense", *whole(8, False, 2048))
+        add("dense, one for all heads, of 24 sequences", many, "many", *whole(24, False, 2048))
         add("portable, ragged, one for all heads", packed, "ragged", *for_all, path="portable")
         for direction, products in (("forward", 2), ("backward", 5)):
             calls = []
