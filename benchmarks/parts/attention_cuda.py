@@ -85,8 +85,8 @@ def ragged_bias(results):
         rates.setdefault(kind, {}).setdefault(case, {})[row["direction"]] = row["tflops"]
     cases = list(next(iter(rates.values())))
     rows = [(kind, *(f"{of[case]['forward']:.0f} / {of[case]['backward']:.0f}" for case in cases)) for kind, of in rates.items()]
-    return (f"{r['dtype']}; TFLOP/s forward / backward of 8 sequences of mean 2,048 with a bias, beside 8, or 24, of 2,048 each "
-            "with dense biases, each by its own FLOPs; with the gradient of the bias unless it says otherwise.\n\n"
+    return (f"{r['dtype']}; TFLOP/s forward / backward of 8 sequences of mean 2,048 with a bias, beside 8 of 2,048 each with "
+            "dense biases, each by its own FLOPs; with the gradient of the bias unless it says otherwise.\n\n"
             + table(["bias", *cases], rows)), {}
 
 
