@@ -139,8 +139,8 @@ Tensor make_dual(const Tensor& tensor, const Tensor& value, Level level) {
     check(is_floating(tensor.dtype()), "a tensor of dtype {} has no tangent (expected a floating dtype)", name(tensor.dtype()));
     check(value.dtype() == tensor.dtype(), "a tangent of dtype {} for a tensor of dtype {} (expected the same)",
           name(value.dtype()), name(tensor.dtype()));
-    check(value.device() == tensor.device(), "a tangent on {} for a tensor on {} (expected one device)",
-          to_string(value.device()), to_string(tensor.device()));
+    check(value.device() == tensor.device(), "a tangent on {} for a tensor on {} (expected one device)", value.device(),
+          tensor.device());
   });
   const Tensor dual = fresh_variable(tensor);
   store(dual, level, value);

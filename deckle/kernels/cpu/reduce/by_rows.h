@@ -74,4 +74,26 @@ void by_rows(const std::array<const View*, kInputs>& inputs, const std::array<co
   run(std::make_index_sequence<kInputs>(), std::make_index_sequence<kOutputs>());
 }
 
+/// Runs body(row, x, y) on every row: x of `self`, y of `result`, each a contiguous array of T. Both have as many rows, over any
+/// dims, and at least one element.
+template <typename T, typename Body>
+void map_rows(const View& self, const Layout& from, const View& result, const Layout& to, const Body& body) {
+  const int64_t length = from.length, side = length >= kRowGrain ? 1 : tile_rows(length);
+  const int64_t grain = (std::max<int64_t>(1, kRowGrain / length) + side - 1) / side * side;
+  const bool reads = self.dtype == dtype_of<T> && from.dense_rows(), writes = result.dtype == dtype_of<T> && to.dense_rows();
+  parallel_for(from.rows, grain, [&](int64_t begin, int64_t end) {
+    Scratch scratch;
+    T* const in = reads ? nullptr : scratch.take<T>(side * length);
+    T* const out = writes ? nullptr : scratch.take<T>(side * length);
+    for (int64_t row = begin; row < end; row += side) {
+      const int64_t rows = std::min(side, end - row);
+      if (!reads) gather_rows(self, from, row, rows, 0, length, in);
+      const T* const x = reads ? self.ptr<const T>() + row * length : in;
+      T* const y = writes ? result.ptr<T>() + row * length : out;
+      for (int64_t r = 0; r < rows; ++r) body(row + r, x + r * length, y + r * length);
+      if (!writes) scatter_rows(out, result, to, row, rows);
+    }
+  });
+}
+
 }  // namespace deckle::kernels::cpu::reduce

@@ -199,14 +199,12 @@ void deviations_of_rows(const Context&, const View& self, const View& divisor, c
   const std::span<const int64_t> dims = dim.value_or(std::span<const int64_t>());
   const reduce::Layout from(self, dims), to(result, dims);
   if (self.numel() == 0) return;
-  const int64_t length = from.length, side = length >= reduce::kRowGrain ? 1 : reduce::tile_rows(length);
-  const int64_t grain = (std::max<int64_t>(1, reduce::kRowGrain / length) + side - 1) / side * side;
+  const int64_t length = from.length;
   const RealTable<DeviationRows> table = DECKLE_SIMD(deviation_table)();
   table.visit(self.dtype, [&]<typename T>(TypeTag<T>, const auto& of) {
-    const bool reads = self.dtype == dtype_of<T> && from.dense_rows(), writes = result.dtype == dtype_of<T> && to.dense_rows();
     std::vector<T> wide_divisors, wide_factors;
-    const T *const divisors = divisor.defined ? numbers(divisor, wide_divisors) : nullptr, *const factors =
-                                                                                               numbers(factor, wide_factors);
+    const T* const divisors = divisor.defined ? numbers(divisor, wide_divisors) : nullptr;
+    const T* const factors = numbers(factor, wide_factors);
     if (reduce::lies_in_columns(from) && reduce::lies_in_columns(to)) {
       const int64_t fitting = std::clamp<int64_t>(reduce::kTileElements / length / 32 * 32, 32, kMostColumns);
       return reduce::for_column_tiles({&from, &to}, fitting, [&](int64_t width, auto tiles) {
@@ -218,19 +216,8 @@ void deviations_of_rows(const Context&, const View& self, const View& divisor, c
         });
       });
     }
-    parallel_for(from.rows, grain, [&](int64_t begin, int64_t end) {
-      Scratch scratch;
-      T *const in = reads ? nullptr : scratch.take<T>(side * length), *const out =
-                                                                          writes ? nullptr : scratch.take<T>(side * length);
-      for (int64_t row = begin; row < end; row += side) {
-        const int64_t rows = std::min(side, end - row);
-        if (!reads) reduce::gather_rows(self, from, row, rows, 0, length, in);
-        const T* const x = reads ? self.ptr<const T>() + row * length : in;
-        T* const y = writes ? result.ptr<T>() + row * length : out;
-        for (int64_t r = 0; r < rows; ++r)
-          of.row(length, x + r * length, divisors == nullptr ? T{1} : divisors[row + r], factors[row + r], y + r * length);
-        if (!writes) reduce::scatter_rows(out, result, to, row, rows);
-      }
+    reduce::map_rows<T>(self, from, result, to, [&](int64_t row, const T* x, T* y) {
+      of.row(length, x, divisors == nullptr ? T{1} : divisors[row], factors[row], y);
     });
   });
 }

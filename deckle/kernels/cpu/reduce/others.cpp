@@ -139,25 +139,9 @@ void others_of_rows(const Context&, const View& self, std::optional<std::span<co
   const std::span<const int64_t> dims = dim.value_or(std::span<const int64_t>());
   const reduce::Layout from(self, dims), to(result, dims);
   if (self.numel() == 0) return;
-  const int64_t length = from.length, side = length >= reduce::kRowGrain ? 1 : reduce::tile_rows(length);
-  const int64_t grain = (std::max<int64_t>(1, reduce::kRowGrain / length) + side - 1) / side * side;
   simd::visit_compute(self.dtype, [&]<typename T>(TypeTag<T>) {
-    if constexpr (!std::is_same_v<T, int64_t>) {
-      const bool reads = self.dtype == dtype_of<T> && from.dense_rows(), writes = result.dtype == dtype_of<T> && to.dense_rows();
-      parallel_for(from.rows, grain, [&](int64_t begin, int64_t end) {
-        Scratch scratch;
-        T *const in = reads ? nullptr : scratch.take<T>(side * length), *const out =
-                                                                            writes ? nullptr : scratch.take<T>(side * length);
-        for (int64_t row = begin; row < end; row += side) {
-          const int64_t rows = std::min(side, end - row);
-          if (!reads) reduce::gather_rows(self, from, row, rows, 0, length, in);
-          const T* const x = reads ? self.ptr<const T>() + row * length : in;
-          T* const y = writes ? result.ptr<T>() + row * length : out;
-          for (int64_t r = 0; r < rows; ++r) others(length, x + r * length, y + r * length);
-          if (!writes) reduce::scatter_rows(out, result, to, row, rows);
-        }
-      });
-    }
+    if constexpr (!std::is_same_v<T, int64_t>)
+      reduce::map_rows<T>(self, from, result, to, [&](int64_t, const T* x, T* y) { others(from.length, x, y); });
   });
 }
 
