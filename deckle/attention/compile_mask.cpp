@@ -8,6 +8,7 @@
 #include "deckle/attention/key_spans.h"
 #include "deckle/attention/mask_node.h"
 #include "deckle/base/check.h"
+#include "deckle/core/shown.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/generated/shape.h"
 
@@ -111,10 +112,10 @@ void require_fit(const AttentionMask& mask, const Ragged& q_rows, const Ragged& 
       check(given == 1 || given == q_rows->components(),
             "masks::prefix has {} numbers for {} sequences (expected one, or one each)", given, q_rows->components());
     } else if (const auto* documents = std::get_if<Node::Documents>(&node.is)) {
-      check(documents->q_ids.ragged() == q_rows, "masks::documents has ids for {}, q has {}",
-            to_string(documents->q_ids.ragged()), to_string(q_rows));
+      check(documents->q_ids.ragged() == q_rows, "masks::documents has ids for {}, q has {}", Shown{documents->q_ids.ragged()},
+            Shown{q_rows});
       check(documents->k_ids.ragged() == k_rows || documents->k_ids.ragged() == all_rows,
-            "masks::documents has ids for {}, k has {}", to_string(documents->k_ids.ragged()),
+            "masks::documents has ids for {}, k has {}", Shown{documents->k_ids.ragged()},
             to_string(all_rows.defined() ? all_rows : k_rows));
     } else if (const auto* boolean = std::get_if<Node::Boolean>(&node.is)) {
       require_plane("masks::boolean", boolean->allowed, q_rows, k_rows, heads);
@@ -233,12 +234,12 @@ CompiledMask compile_mask(const AttentionMask& mask, const Ragged& q_rows, const
 
 void require_plane(const char* argument, const Tensor& plane, const Ragged& q_rows, const Ragged& k_rows, int64_t heads) {
   check(plane.dim() == 4, "{} has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)", argument,
-        to_string(plane.sizes()));
+        plane.sizes());
   const int64_t full[4] = {q_rows->components(), heads, q_rows->max_size(), k_rows->max_size()};
   for (int dim = 0; dim < 4; ++dim) {
     const int64_t size = plane.size(dim);
     const bool covers = dim < 2 ? size == full[dim] : size >= full[dim];
-    check(size == 1 || covers, "{} has shape {}; dim {} must be 1 or {} {}", argument, to_string(plane.sizes()), dim,
+    check(size == 1 || covers, "{} has shape {}; dim {} must be 1 or {} {}", argument, plane.sizes(), dim,
           dim < 2 ? "exactly" : "at least", full[dim]);
   }
 }

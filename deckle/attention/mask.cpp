@@ -87,7 +87,7 @@ AttentionMask boolean(const Tensor& allowed) {
     check(allowed.dtype() == DType::bool_, "the mask is {} (expected bool; an additive mask goes into AttentionOptions::bias)",
           name(allowed.dtype()));
     check(allowed.dim() == 4, "the mask has shape {} (expected 4 dims: batch, heads, rows, keys; 1 where it is broadcast)",
-          to_string(allowed.sizes()));
+          allowed.sizes());
   });
   Tensor stored = allowed;
   for (int64_t dim = 0; dim < 4; ++dim) {

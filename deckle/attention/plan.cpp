@@ -31,8 +31,8 @@ namespace {
 
 void require_per_head(const char* argument, const Tensor& x, const AttentionProblem& problem, size_t dims) {
   if (!x.defined()) return;
-  check(x.sizes().size() == dims && x.size(0) == problem.heads, "{} has shape {} (expected {} for {} heads)", argument,
-        to_string(x.sizes()), dims == 1 ? "[H]" : "[H, 2 R + 1]", problem.heads);
+  check(x.sizes().size() == dims && x.size(0) == problem.heads, "{} has shape {} (expected {} for {} heads)", argument, x.sizes(),
+        dims == 1 ? "[H]" : "[H, 2 R + 1]", problem.heads);
   check(x.dtype() == shapes::statistics_dtype(problem.dtype), "{} is {} (expected {} beside {} inputs)", argument,
         name(x.dtype()), name(shapes::statistics_dtype(problem.dtype)), name(problem.dtype));
 }

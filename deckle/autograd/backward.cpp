@@ -31,7 +31,7 @@ std::vector<Tensor> root_gradients(TensorList outputs, const std::vector<Tensor>
       check(given[i].sizes() == outputs[i].sizes(), "a gradient of shape {} for an output of shape {} (expected its shape)",
             given[i].sizes(), outputs[i].sizes());
       check(given[i].device() == outputs[i].device(), "a gradient on {} for an output on {} (expected the same device)",
-            to_string(given[i].device()), to_string(outputs[i].device()));
+            given[i].device(), outputs[i].device());
       gradients.push_back(given[i]);
     } else {
       check(outputs[i].numel() == 1,

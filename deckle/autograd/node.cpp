@@ -72,8 +72,8 @@ void Node::run_hooks(std::vector<Tensor>& gradients) const {
       check(
           replaced.sizes() == gradient.sizes() && replaced.dtype() == gradient.dtype() && replaced.device() == gradient.device(),
           "a gradient hook of {} returned a {} tensor of shape {} on {} for a {} gradient of shape {} on {} (expected the same)",
-          name(), deckle::name(replaced.dtype()), replaced.sizes(), to_string(replaced.device()), deckle::name(gradient.dtype()),
-          gradient.sizes(), to_string(gradient.device()));
+          name(), deckle::name(replaced.dtype()), replaced.sizes(), replaced.device(), deckle::name(gradient.dtype()),
+          gradient.sizes(), gradient.device());
     });
     gradient = std::move(replaced);
   }

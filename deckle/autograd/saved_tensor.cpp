@@ -121,10 +121,9 @@ Tensor SavedTensor::unpack(const Node& owner) const {
       value.defined() && value.sizes() == packed_->sizes && value.dtype() == packed_->dtype && value.device() == packed_->device,
       "unpack of SavedTensorHooks returned {} for a {} tensor of shape {} on {} saved for the backward of {} (expected such a "
       "one)",
-      value.defined()
-          ? fmt::format("a {} tensor of shape {} on {}", name(value.dtype()), to_string(value.sizes()), to_string(value.device()))
-          : "an undefined tensor",
-      name(packed_->dtype), packed_->sizes, to_string(packed_->device), owner.name());
+      value.defined() ? fmt::format("a {} tensor of shape {} on {}", name(value.dtype()), value.sizes(), value.device())
+                      : "an undefined tensor",
+      name(packed_->dtype), packed_->sizes, packed_->device, owner.name());
   if (value.storage() == packed_->storage.lock() && value.version() != version_) {
     fail_changed(packed_->sizes, owner, value.version(), version_);
   }

@@ -38,8 +38,8 @@ void Tensor::set_grad(const Tensor& gradient) const {
     check(gradient.sizes() == sizes() && gradient.dtype() == dtype(),
           "a gradient of shape {} {} for a tensor of shape {} {} (expected the same)", gradient.sizes(), name(gradient.dtype()),
           sizes(), name(dtype()));
-    check(gradient.device() == device(), "a gradient on {} for a tensor on {} (expected the same device)",
-          to_string(gradient.device()), to_string(device()));
+    check(gradient.device() == device(), "a gradient on {} for a tensor on {} (expected the same device)", gradient.device(),
+          device());
   });
   autograd::ensure_meta(*this).grad = gradient;
 }

@@ -17,7 +17,7 @@ Device common_device_of_lists(std::initializer_list<std::span<const Tensor>> lis
       if (!tensor.defined()) continue;
       if (first == nullptr) first = &tensor;
       const Device one = first->device(), other = tensor.device();
-      check(one == other, "operands on {} and {} (expected one device: x.to(Device::cuda({})))", to_string(one), to_string(other),
+      check(one == other, "operands on {} and {} (expected one device: x.to(Device::cuda({})))", one, other,
             one.is_cuda() ? one.index : other.index);
     }
   }

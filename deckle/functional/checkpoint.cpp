@@ -40,7 +40,7 @@ class Recomputation::Frame {
     const Tensor result = values_[index];
     check(result.version() == versions_[index],
           "a tensor of shape {} that a checkpointed function saved was changed in place afterwards (version {}, saved at {})",
-          to_string(result.sizes()), result.version(), versions_[index]);
+          result.sizes(), result.version(), versions_[index]);
     if (!asked_[index]) ++asked_for_;
     asked_[index] = true;
     if (asked_for_ == saved_ || !finished_) values_.clear();

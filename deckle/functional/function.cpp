@@ -16,7 +16,7 @@ void require_derivatives(const Tensors& given, const Tensors& like, const char* 
   for (size_t i = 0; i < given.size(); ++i) {
     if (!given[i].defined() || !like[i].defined()) continue;
     check(given[i].sizes() == like[i].sizes() && given[i].dtype() == like[i].dtype(), "{} {} is {} {} (expected {} {})", what, i,
-          to_string(given[i].sizes()), deckle::name(given[i].dtype()), to_string(like[i].sizes()), deckle::name(like[i].dtype()));
+          given[i].sizes(), deckle::name(given[i].dtype()), like[i].sizes(), deckle::name(like[i].dtype()));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "deckle/io/save.h"
 
 #include "deckle/base/check.h"
+#include "deckle/core/shown.h"
 
 namespace deckle::io {
 namespace {
@@ -17,8 +18,8 @@ bool is_parameter(const Tensor& target) { return target.defined() && target.requ
 Tensor into(const Tensor& target, const Tensor& loaded) {
   if (!is_parameter(target)) return loaded;
   check(loaded.sizes() == target.sizes() && loaded.dtype() == target.dtype(),
-        "the file has {} {} for a parameter of {} {} (expected the same)", to_string(loaded.sizes()), name(loaded.dtype()),
-        to_string(target.sizes()), name(target.dtype()));
+        "the file has {} {} for a parameter of {} {} (expected the same)", loaded.sizes(), name(loaded.dtype()), target.sizes(),
+        name(target.dtype()));
   target.detach().copy_(loaded);
   return target;
 }
@@ -46,7 +47,7 @@ std::vector<Tensor> from_numbered(const TensorMap& tensors, const std::vector<Te
     leaves[i] = tensor->second;
     if (!like[i].defined()) continue;
     check(leaves[i].sizes() == like[i].sizes() && leaves[i].dtype() == like[i].dtype(), "tensor {} is {} {} (expected {} {})", i,
-          to_string(leaves[i].sizes()), name(leaves[i].dtype()), to_string(like[i].sizes()), name(like[i].dtype()));
+          leaves[i].sizes(), name(leaves[i].dtype()), like[i].sizes(), name(like[i].dtype()));
   }
   check(found == tensors.size(), "has {} tensors (expected {} at most, named by their numbers)", tensors.size(), like.size());
   for (size_t i = 0; i < like.size(); ++i) {
@@ -75,7 +76,7 @@ void load(NestedTensor& value, const std::filesystem::path& path) try {
     return;
   }
   check(value.ragged_dims() == 1 && value.lengths().equal(loaded.lengths()),
-        "the file has lengths {} for a parameter of other ones (expected the same)", to_string(loaded.lengths()));
+        "the file has lengths {} for a parameter of other ones (expected the same)", Shown{loaded.lengths()});
   into(value.values(), loaded.values());
 } catch (...) {
   rethrow_from(path.string());

@@ -111,7 +111,7 @@ NestedTensor repeat(const NestedTensor& self, IntSpan repeats) {
   check(static_cast<int64_t>(repeats.size()) == self.dim(), "{} repeats for shape {} (expected {})", repeats.size(),
         nested::ShapeOf{self}, self.dim());
   check(std::all_of(repeats.begin(), repeats.end(), [](int64_t times) { return times >= 0; }),
-        "a number in repeats {} is negative (expected 0 or more)", to_string(repeats));
+        "a number in repeats {} is negative (expected 0 or more)", repeats);
   const int ragged_dims = self.ragged_dims();
   Dims on_values = {ragged_dims == 0 ? repeats[0] : 1};
   for (const int64_t times : repeats.subspan(static_cast<size_t>(ragged_dims) + 1)) on_values.push_back(times);

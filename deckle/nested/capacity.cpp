@@ -15,6 +15,7 @@
 #include "deckle/core/from_data.h"
 #include "deckle/core/ragged_room.h"
 #include "deckle/core/rethrow.h"
+#include "deckle/core/shown.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/support.h"
 #include "deckle/ops/generated/bitwise.h"
@@ -33,7 +34,7 @@ RaggedCapacity::RaggedCapacity(const Room& room, Device device) {
   call_as("RaggedCapacity", [&] {
     check(room.components >= 0 && room.rows >= 0 && room.longest >= 0, "{} components, {} rows, longest {} (expected 0 or more)",
           room.components, room.rows, room.longest);
-    check(device.is_cuda(), "room on {} (expected a GPU: on a CPU the lengths of every batch are known)", to_string(device));
+    check(device.is_cuda(), "room on {} (expected a GPU: on a CPU the lengths of every batch are known)", device);
     const OnDevice there(device);
     room_ = std::make_shared<const RaggedRoom>(RaggedRoom{room.components, room.rows, room.longest > 0 ? room.longest : room.rows,
                                                           zeros({room.components + 1}, DType::int64)});
@@ -51,7 +52,7 @@ void RaggedCapacity::set_lengths(const Tensor& lengths) {
   call_as("set_lengths", {{"lengths", lengths}}, [&] {
     check(lengths.dim() == 1 && lengths.size(0) <= room_->components &&
               (lengths.dtype() == DType::int64 || lengths.dtype() == DType::int32),
-          "{} of shape {} (expected integers [B] for at most {} components)", name(lengths.dtype()), to_string(lengths.sizes()),
+          "{} of shape {} (expected integers [B] for at most {} components)", name(lengths.dtype()), lengths.sizes(),
           room_->components);
     const NoGrad no_grad;
     const OnDevice there(room_->offsets.device());
@@ -66,7 +67,7 @@ void RaggedCapacity::set_lengths(const Tensor& lengths) {
 }
 
 RowPlaces row_places(const Ragged& ragged) {
-  check(nested::on_device_alone(ragged), Argument{"ragged"}, "is {} (expected that of a RaggedCapacity)", to_string(ragged));
+  check(nested::on_device_alone(ragged), Argument{"ragged"}, "is {} (expected that of a RaggedCapacity)", Shown{ragged});
   const RaggedRoom& room = *ragged->room();
   const NoGrad no_grad;
   const OnDevice there(room.offsets.device());

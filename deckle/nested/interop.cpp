@@ -31,7 +31,7 @@ NestedTensor from_ranges(const Tensor& values, std::span<const int64_t> starts, 
   for (size_t b = 0; b < lengths.size(); ++b) {
     check(starts[b] >= 0 && starts[b] <= values.size(0) && lengths[b] <= values.size(0) - starts[b],
           "component {} holds {} rows from {} on, but values of shape {} have {} (expected rows within them)", b, lengths[b],
-          starts[b], to_string(values.sizes()), values.size(0));
+          starts[b], values.sizes(), values.size(0));
     packed = packed && starts[b] == starts[0] + ragged->offsets()[b];
   }
   const int64_t first = starts.empty() ? 0 : starts[0];
@@ -61,8 +61,8 @@ NestedTensor from_offset_tensor(const Tensor& values, const Tensor& offset_tenso
 }
 
 std::vector<int64_t> matrix(const Tensor& x, const Tensor& like, const char* what) {
-  check(x.dim() == 2 && x.sizes() == like.sizes(), "{} has shape {} (expected [components, dims], as sizes {})", what,
-        to_string(x.sizes()), to_string(like.sizes()));
+  check(x.dim() == 2 && x.sizes() == like.sizes(), "{} has shape {} (expected [components, dims], as sizes {})", what, x.sizes(),
+        like.sizes());
   return to_indices(reshape(x, {x.numel()}), what);
 }
 
@@ -79,7 +79,7 @@ void require_inside(size_t b, std::span<const int64_t> sizes, std::span<const in
   }
   check(!overflow && lowest >= 0 && highest < count,
         "component {} of sizes {}, strides {} and offset {} reads outside the buffer's {} elements (expected places within)", b,
-        to_string(IntSpan(sizes)), to_string(IntSpan(strides)), offset, count);
+        IntSpan(sizes), IntSpan(strides), offset, count);
 }
 
 }  // namespace
@@ -123,11 +123,11 @@ StridedLayout to_strided(const NestedTensor& x) {
 NestedTensor from_strided(const StridedLayout& layout, int ragged_dims) {
   return call_as("from_strided", [&]() -> NestedTensor {
     check(layout.buffer.defined(), "the buffer is undefined (expected a vector)");
-    check(layout.buffer.dim() == 1, "the buffer has shape {} (expected a vector)", to_string(layout.buffer.sizes()));
+    check(layout.buffer.dim() == 1, "the buffer has shape {} (expected a vector)", layout.buffer.sizes());
     check(layout.sizes.defined() && layout.strides.defined() && layout.offsets.defined(),
           "sizes, strides or offsets are undefined (expected all three)");
     check(layout.sizes.dim() == 2 && layout.sizes.size(1) >= 1, Argument{"sizes"}, "have shape {} (expected [components, dims])",
-          to_string(layout.sizes.sizes()));
+          layout.sizes.sizes());
     const auto components = static_cast<size_t>(layout.sizes.size(0)), dims = static_cast<size_t>(layout.sizes.size(1));
     check(ragged_dims >= 1 && static_cast<size_t>(ragged_dims) <= dims, Argument{"ragged_dims"}, "is {} (expected 1..{})",
           ragged_dims, dims);
@@ -170,7 +170,7 @@ NestedTensor from_varlen(const Tensor& values, const Tensor& cu_seqlens) {
     check(!offsets.empty(), "cu_seqlens is empty (expected one more than the components)");
     check(offsets[0] == 0 && offsets.back() == values.size(0),
           "cu_seqlens goes from {} to {}, but values of shape {} have rows 0..{} (expected these)", offsets[0], offsets.back(),
-          to_string(values.sizes()), values.size(0));
+          values.sizes(), values.size(0));
     return from_offset_tensor(values, cu_seqlens, "cu_seqlens");
   });
 }

@@ -21,8 +21,8 @@ namespace {
 /// kept (expand) instead of inferred.
 Dims values_sizes(const NestedTensor& x, IntSpan sizes, bool keeps_missing) {
   const auto leading = static_cast<size_t>(x.ragged_dims()) + 1;
-  check(sizes.size() >= leading, "sizes {} for shape {} (expected the batch and ragged dims, as -1, then regular ones)",
-        to_string(sizes), nested::ShapeOf{x});
+  check(sizes.size() >= leading, "sizes {} for shape {} (expected the batch and ragged dims, as -1, then regular ones)", sizes,
+        nested::ShapeOf{x});
   check(sizes[0] == -1 || sizes[0] == x.components(), "size {} for the batch of shape {}, which stays (expected -1)", sizes[0],
         nested::ShapeOf{x});
   for (size_t dim = 1; dim < leading; ++dim) {
@@ -37,10 +37,10 @@ Dims values_sizes(const NestedTensor& x, IntSpan sizes, bool keeps_missing) {
   const bool fills = missing != given.end();
   if (fills) *missing = 1;
   check(std::find(given.begin(), given.end(), -1) == given.end(),
-        "sizes {} leave more than one regular dim open (expected at most one -1 among them)", to_string(sizes));
+        "sizes {} leave more than one regular dim open (expected at most one -1 among them)", sizes);
   const int64_t inner = numel_of(x.values().sizes().subspan(1)), count = numel_of(given);
   check(fills ? count > 0 && inner % count == 0 : count == inner,
-        "regular sizes of {} do not fit the {} elements per row of shape {} (expected as many)", to_string(sizes), inner,
+        "regular sizes of {} do not fit the {} elements per row of shape {} (expected as many)", sizes, inner,
         nested::ShapeOf{x});
   if (fills) *std::find(result.begin(), result.end(), -1) = inner / count;
   return result;
@@ -151,8 +151,8 @@ NestedTensor expand(const NestedTensor& self, IntSpan sizes) {
   const Dims wanted = values_sizes(self, sizes, true);
   Tensor values = self.values();
   for (int64_t added = static_cast<int64_t>(wanted.size()) - values.dim(); added > 0; --added) {  // new dims come after the rows
-    check(wanted[static_cast<size_t>(added)] != -1, "size -1 of a new dim in {} for shape {} (expected its size)",
-          to_string(sizes), nested::ShapeOf{self});
+    check(wanted[static_cast<size_t>(added)] != -1, "size -1 of a new dim in {} for shape {} (expected its size)", sizes,
+          nested::ShapeOf{self});
     values = unsqueeze(values, 1);
   }
   return NestedTensor::of_op(expand(values, wanted), self);
@@ -199,11 +199,11 @@ NestedTensor permute(const NestedTensor& self, IntSpan dims) {
   std::vector<bool> seen(dims.size(), false);
   for (const int64_t dim : dims) {
     const int64_t wrapped = nested::wrap_dim(dim, self);
-    check(!seen[static_cast<size_t>(wrapped)], "dim {} is given twice in {} (expected different dims)", dim, to_string(dims));
+    check(!seen[static_cast<size_t>(wrapped)], "dim {} is given twice in {} (expected different dims)", dim, dims);
     seen[static_cast<size_t>(wrapped)] = true;
     order.push_back(wrapped - 1);
   }
-  check(dims.empty() || order[0] == -1, "dims {} move the batch, which stays first (expected 0 first)", to_string(dims));
+  check(dims.empty() || order[0] == -1, "dims {} move the batch, which stays first (expected 0 first)", dims);
   order.erase(order.begin());
   const auto ragged_dims = static_cast<size_t>(self.ragged_dims());
   bool regular_only = true;

@@ -222,7 +222,7 @@ std::vector<NestedTensor> split_with_sizes(const NestedTensor& self, IntSpan spl
   for (int64_t b = 0; b < self.components(); ++b) {
     const int64_t length = self.ragged()->size(b, ragged_dim(dim));
     check(length == starts.back(), "split sizes {} add up to {}, but component {} has length {} in dim {} (expected that length)",
-          to_string(split_sizes), starts.back(), b, length, dim);
+          split_sizes, starts.back(), b, length, dim);
   }
   const auto start = [&](int64_t i) { return starts[static_cast<size_t>(i)]; };
   return split_positions(

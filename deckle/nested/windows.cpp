@@ -91,7 +91,7 @@ NestedTensor conv1d(const NestedTensor& input, const Tensor& weight, const Tenso
     return NestedTensor::of_op(
         conv1d(input.values(), weight, bias, {.stride = stride, .padding = padding, .dilation = dilation, .groups = groups}),
         input.ragged());
-  check(weight.dim() == 3, Argument{"weight"}, "has shape {} (expected [out, in / groups, kernel])", to_string(weight.sizes()));
+  check(weight.dim() == 3, Argument{"weight"}, "has shape {} (expected [out, in / groups, kernel])", weight.sizes());
   const Ragged counts = in_windows(input.ragged(), weight.size(2), stride, dilation, padding);
   return {segment_conv1d(input.values(), sequences(input.ragged()), weight, bias, stride, padding, dilation, groups), counts};
 }

@@ -23,8 +23,7 @@ double uniform(Generator& generator) {
 }  // namespace
 
 int64_t sample_token(const Tensor& logits, const SampleOptions& options, Generator& generator) {
-  check(logits.dim() == 1 && logits.numel() > 0, Argument{"logits"}, "have shape {} (expected [vocab])",
-        to_string(logits.sizes()));
+  check(logits.dim() == 1 && logits.numel() > 0, Argument{"logits"}, "have shape {} (expected [vocab])", logits.sizes());
   check(options.temperature >= 0, Argument{"temperature"}, "is {} (expected 0 or more)", options.temperature);
   check(options.top_k >= 0, Argument{"top_k"}, "is {} (expected 0 or more)", options.top_k);
   const std::vector<double> scores = logits.to_vector();

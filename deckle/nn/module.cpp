@@ -105,7 +105,7 @@ void require_same(const std::map<std::string, Tensor>& state, const std::map<std
     check(given.defined() && given.sizes() == parameter.sizes() && given.dtype() == parameter.dtype(),
           "the parameter \"{}\" is {} {}, the model's is {} {} (expected the same)", name,
           given.defined() ? to_string(given.sizes()) : "undefined", given.defined() ? deckle::name(given.dtype()) : "",
-          to_string(parameter.sizes()), deckle::name(parameter.dtype()));
+          parameter.sizes(), deckle::name(parameter.dtype()));
   }
 }
 

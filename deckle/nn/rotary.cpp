@@ -84,7 +84,7 @@ RotaryAngles Rotary::angles(const NestedTensor& batch, DType dtype, std::span<co
 }
 
 RotaryAngles Rotary::angles(const Tensor& batch, DType dtype, int64_t first) const {
-  check(batch.dim() >= 2, "shape {} (expected a batch [B, L, ...])", to_string(batch.sizes()));
+  check(batch.dim() >= 2, "shape {} (expected a batch [B, L, ...])", batch.sizes());
   const Tensor positions = empty({batch.size(0), batch.size(1)}, DType::int64);
   for (int64_t b = 0; b < batch.size(0); ++b) {
     auto* row = positions.data<int64_t>() + b * batch.size(1);

@@ -11,6 +11,7 @@
 #include "deckle/core/factory_device.h"
 #include "deckle/core/from_data.h"
 #include "deckle/core/rethrow.h"
+#include "deckle/core/shown.h"
 #include "deckle/ops/copy.h"
 #include "deckle/ops/generated/factory.h"
 #include "deckle/ops/generated/index.h"
@@ -218,7 +219,7 @@ Tensor Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& va
 Tensor Tensor::index_put_(std::initializer_list<Index> indices, const Scalar& value, BoolArg accumulate) const {
   return call_as("index_put_", [&]() -> Tensor {
     check(!value.is_floating() || is_floating_point(), Argument{"value"}, "is {}, for elements of {} (expected an integer)",
-          to_string(value), name(dtype()));
+          Shown{value}, name(dtype()));
     return index_put_(indices, full({}, value, dtype(), device()), accumulate);
   });
 }

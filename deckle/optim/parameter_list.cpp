@@ -75,7 +75,7 @@ const Tensor& find_state(const State& state, const std::string& key, const Tenso
   check(at != state.end() && at->second.defined(), "the state has no \"{}\" (expected the state that save wrote)", key);
   const Tensor& found = at->second;
   check(found.sizes() == like.sizes() && found.dtype() == like.dtype(), "the state \"{}\" is {} {} (expected {} {})", key,
-        to_string(found.sizes()), name(found.dtype()), to_string(like.sizes()), name(like.dtype()));
+        found.sizes(), name(found.dtype()), like.sizes(), name(like.dtype()));
   return found;
 }
 
