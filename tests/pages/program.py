@@ -2,7 +2,7 @@
 """The program that a page of docs/ shows, and what it prints.
 
 usage: program.py PAGE PROGRAM   writes the page's ```cpp blocks as one program: those that begin with #include, struct or class
-                                 as they are, the others one after another in main
+                                 as they are, the others one after another in main; or the one block that has a main
        program.py --run PAGE EXECUTABLE   runs it and compares its output with the page's ```text blocks
 """
 import pathlib
@@ -22,6 +22,9 @@ def write(page, program):
     outside, inside = "", ""
     for line, code in blocks(page, "cpp"):
         code = f'#line {line} "{page}"\n' + code
+        if "\nint main(" in code:
+            program.write_text(code)
+            return
         if re.match(r"#include|struct |class ", code.split("\n", 1)[1]):
             outside += code
         else:
