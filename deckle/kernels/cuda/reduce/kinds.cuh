@@ -204,7 +204,7 @@ struct LogSumExp {
   __device__ void finish(Acc acc, int64_t, const Outputs& outputs, int64_t row) const { outputs.first.put(row, value(acc)); }
 };
 
-/// Variance or standard deviation. One pass in double: means and squares of parts merge.
+/// Variance or standard deviation of elements whose squares double holds. One pass in double: means and squares of parts merge.
 struct Spread {
   struct Acc {
     double count, mean, squares;  // squares of distances from the mean
@@ -226,9 +226,12 @@ struct Spread {
     return {count, a.mean + distance * (b.count / count),
             a.squares + b.squares + distance * distance * (a.count * b.count / count)};
   }
-  __device__ void finish(Acc acc, int64_t length, const Outputs& outputs, int64_t row) const {
+  __device__ double value(Acc acc, int64_t length) const {
     const double variance = acc.squares / static_cast<double>(length > correction ? length - correction : 0);
-    outputs.first.put(row, root ? ::sqrt(variance) : variance);
+    return root ? ::sqrt(variance) : variance;
+  }
+  __device__ void finish(Acc acc, int64_t length, const Outputs& outputs, int64_t row) const {
+    outputs.first.put(row, value(acc, length));
   }
 };
 
