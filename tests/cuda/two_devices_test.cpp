@@ -1,5 +1,6 @@
 // Two devices in one process: two GPUs, or two fake ones.
 #include "deckle/core/cuda/counters.h"
+#include "deckle/core/cuda/driver.h"
 #include "deckle/core/cuda/graph.h"
 #include "deckle/core/cuda/stream.h"
 #include "deckle/deckle.h"
@@ -54,6 +55,17 @@ TEST(TwoDevices, AGraphIsWorkOfOne) {
   const cuda::Graph graph(kFirst, [&] { twice = x * 2.0; });
   graph.replay();
   EXPECT_EQ(sum(twice).item() + sum(y).item(), 9);
+}
+
+TEST(TwoDevices, AStreamIsOneOfItsOwn) {
+  NEEDS_TWO();
+  const Stream side = cuda::new_stream(kSecond);
+  for (const Stream of : {side, cuda::stream(kSecond)})
+    testing::expect_error([&] { const cuda::OnStream there(kFirst, of); },
+                          "the stream is none of cuda:0's (expected one of new_stream(cuda:0))");
+  EXPECT_EQ(cuda::stream(kFirst).handle, cuda::default_stream(kFirst).handle);
+  const cuda::OnStream there(kSecond, side), back(kFirst, cuda::stream(kFirst));
+  EXPECT_EQ(cuda::stream(kSecond).handle, side.handle);
 }
 
 TEST(TwoDevices, MemoryIsCountedOnEach) {

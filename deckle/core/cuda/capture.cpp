@@ -76,7 +76,7 @@ void draw_again(const std::vector<RecordedDraws>& draws, Device device) {
   }
 }
 
-Capturing::Capturing(Recording& recording) {
+Capturing::Capturing(Recording& recording, Stream stream) : former_(exchange_stream(recording.device, stream)) {
   current = &recording;
   note_recording(1);
 }
@@ -88,6 +88,7 @@ Capturing::~Capturing() {
     draws.generator->restart(draws.generator->seed(), draws.first);
     if (draws.generator == &default_generator()) draws.generator = nullptr;
   }
+  exchange_stream(current->device, former_);
   current = nullptr;
 }
 

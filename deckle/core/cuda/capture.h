@@ -55,13 +55,16 @@ bool draws_recorded(const Generator& generator);
 /// Before a replay: tells the kernels where the generators stand, and lets these go on behind what the graph draws.
 void draw_again(const std::vector<RecordedDraws>& draws, Device device);
 
-/// For its lifetime, this thread records what it gives to a stream. Then generators stand where they stood.
+/// For its lifetime, this thread's work on the device goes to a stream and is recorded. Then generators stand where they stood.
 class Capturing {
  public:
-  explicit Capturing(Recording& recording);
+  Capturing(Recording& recording, Stream stream);
   ~Capturing();
   Capturing(const Capturing&) = delete;
   Capturing& operator=(const Capturing&) = delete;
+
+ private:
+  Stream former_;
 };
 
 /// Blocks that are taken for this stream while it is recorded belong to its graph: when they are freed they serve nobody else.

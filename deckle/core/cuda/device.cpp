@@ -1,5 +1,6 @@
 #include "deckle/core/cuda/device.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdlib>
@@ -139,6 +140,12 @@ void* for_kernels(void* address) { return address; }
 Stream default_stream(Device device) {
   require(device);
   return {state(device).stream};
+}
+
+bool has_stream(Device device, Stream stream) {
+  State& of = state(device);
+  const std::lock_guard lock(of.mutex);
+  return stream.handle == of.stream || std::find(of.others.begin(), of.others.end(), stream.handle) != of.others.end();
 }
 
 cudaStream_t stream_handle(Device device) { return static_cast<cudaStream_t>(stream(device).handle); }

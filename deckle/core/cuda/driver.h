@@ -11,6 +11,9 @@ inline constexpr int kMaxDevices = 64;
 /// The stream of those who name none.
 Stream default_stream(Device device);
 
+/// Whether a stream is the device's default one, or was made for it by new_stream.
+bool has_stream(Device device, Stream stream);
+
 /// The host waits for what every stream of the device was given: not for the device, which CUDA refuses to all threads while one
 /// records a graph.
 void wait_for_streams(Device device);

@@ -39,7 +39,7 @@ int64_t number_of(const char* variable, int64_t otherwise) {
 }
 
 /// The addresses of one device, those of its memory behind them, and what of these is free.
-struct FakeDevice {
+struct alignas(4096) FakeDevice {  // whose addresses are its streams' (new_stream)
   std::mutex mutex;
   char* addresses = nullptr;
   int64_t taken_up = 0;  // of the reserved bytes
@@ -117,6 +117,11 @@ Stream new_stream(Device device) {
   return {reinterpret_cast<char*>(&fake_device(device)) + ++fake_device(device).streams};
 }
 
+bool has_stream(Device device, Stream stream) {
+  const intptr_t number = reinterpret_cast<intptr_t>(stream.handle) - reinterpret_cast<intptr_t>(&fake_device(device));
+  return number >= 0 && number <= fake_device(device).streams;
+}
+
 void follow(Device, Stream, Stream) {}
 void wait_for_streams(Device) {}
 
@@ -181,8 +186,7 @@ struct Graph::State {
     Recording recording;
     recording.device = device;
     {
-      const OnStream there(device, stream);
-      const Capturing now(recording);
+      const Capturing now(recording, stream);
       work();
     }
     return std::move(recording.draws);

@@ -65,9 +65,8 @@ Graph::Graph(Device device, const std::function<void()>& work) {
   const cudaStream_t stream = state_->recorder.stream;
   cudaGraph_t graph = nullptr;
   {
-    const OnStream there(device, {stream});
     state_->recording.device = device;
-    const Capturing recording(state_->recording);
+    const Capturing recording(state_->recording, {stream});
     check_call(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "the recording of a graph");
     try {
       work();

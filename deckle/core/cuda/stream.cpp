@@ -7,6 +7,7 @@
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "deckle/base/check.h"
@@ -46,15 +47,19 @@ Stream stream(Device device) {
   return chosen != nullptr ? Stream{chosen} : default_stream(device);
 }
 
+Stream exchange_stream(Device device, Stream stream) {
+  return {std::exchange(current[static_cast<size_t>(device.index)], stream.handle)};
+}
+
 OnStream::OnStream(Device device, Stream stream) : device_(device) {
   require(device);
   refuse_in_capture("another stream");
-  void*& chosen = current[static_cast<size_t>(device.index)];
-  former_ = {chosen};
-  chosen = stream.handle;
+  check(stream.handle == nullptr || has_stream(device, stream), "the stream is none of {}'s (expected one of new_stream({}))",
+        to_string(device), to_string(device));
+  former_ = exchange_stream(device, stream);
 }
 
-OnStream::~OnStream() { current[static_cast<size_t>(device_.index)] = former_.handle; }
+OnStream::~OnStream() { exchange_stream(device_, former_); }
 
 Event::State& Event::usable() const {
   check(state_ != nullptr, "the event was moved away (expected one that marks a place)");

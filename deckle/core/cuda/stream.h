@@ -16,7 +16,8 @@ Stream new_stream(Device device);
 /// The stream of this thread's work on a device.
 Stream stream(Device device);
 
-/// For its lifetime, this thread's work on the device goes to a stream.
+/// For its lifetime, this thread's work on the device goes to a stream: one that new_stream made for that device, or its default
+/// one, Stream{}.
 class OnStream {
  public:
   OnStream(Device device, Stream stream);

@@ -21,6 +21,9 @@ void use(const void* memory, Device device);
 /// longer keeps an order: such a block can serve nobody else.
 std::optional<Stream> back_to_taker(const void* memory, Device device) noexcept;
 
+/// Sends this thread's work on a device to a stream, null: the default one, and returns the former one.
+Stream exchange_stream(Device device, Stream stream);
+
 /// Streams were made beside the default one.
 bool has_streams();
 void note_stream();
