@@ -24,8 +24,14 @@ bool single(const Ragged& shape, int dim) {
   return !shape.defined() || dim >= shape->ragged_dims() || (shape->min_size(dim) == 1 && shape->max_size(dim) == 1);
 }
 
+/// Throws if both are rooms, but not the same.
+void require_one_room(const Ragged& first, const Ragged& second) {
+  if (on_device_alone(first) && on_device_alone(second)) require_same_ragged(first, second);
+}
+
 /// Throws unless `other` broadcasts to the rows of `lead`.
 void require_fitting(const NestedTensor& other, const Lead& lead) {
+  require_one_room(lead.ragged(), other.ragged());
   const bool same_components = lead.ragged().defined() && other.components() == lead.ragged()->components();
   if (!same_components && other.ragged_dims() < lead.ragged_dims()) {
     fail("{} components beside {} of shape {} (expected as many)", other.components(), lead.ragged()->components(), lead.shape());
@@ -128,7 +134,8 @@ Lead leading(std::initializer_list<const NestedTensor*> operands) {
   const bool alike = std::all_of(operands.begin(), operands.end(), [&](const NestedTensor* operand) {
     return operand->values().dim() == 0 || operand->ragged() == most->ragged() || operand->components() != most->components();
   });
-  if (alike) return *most;   // or refused by broadcast_to()
+  if (alike) return *most;  // or refused by broadcast_to()
+  for (const NestedTensor* operand : operands) require_one_room(most->ragged(), operand->ragged());
   std::vector<Ragged> from;  // by ragged dim: the first operand that has more than one position in it
   for (int dim = 0; dim < most->ragged_dims(); ++dim) {
     const auto many = std::find_if(operands.begin(), operands.end(), [&](const NestedTensor* operand) {

@@ -4,6 +4,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/range.h"
+#include "deckle/core/ragged_room.h"
 #include "deckle/core/rethrow.h"
 #include "deckle/core/shown.h"
 #include "deckle/core/tensor_impl.h"
@@ -40,6 +41,10 @@ void NestedTensor::check_rows() const {
   if (!shape_.defined()) return;
   check(values_.size(0) == shape_->rows(), "values of shape {} have {} rows, but {} have {} (expected as many)", values_.sizes(),
         values_.size(0), Shown{shape_}, shape_->rows());
+  const RaggedRoom* const room = shape_->room();
+  if (room != nullptr && !(values_.device() == room->offsets.device()))
+    fail("values on {}, their RaggedCapacity on {} (expected both on one device)", to_string(values_.device()),
+         to_string(room->offsets.device()));
 }
 
 NestedTensor::NestedTensor(Tensor values, Ragged shape) : values_(std::move(values)), shape_(std::move(shape)) {
@@ -208,7 +213,17 @@ NestedTensor NestedTensor::requires_grad_(BoolArg value) const {
   return *this;
 }
 
-NestedTensor NestedTensor::to(Device device) const { return of_op(values_.to(device), *this); }
+NestedTensor NestedTensor::to(Device device) const {
+  call_as("to", [&] {
+    const RaggedRoom* const room = shape_.defined() ? shape_->room() : nullptr;
+    if (room != nullptr && !(device == room->offsets.device()))
+      fail(
+          "the lengths lie in a RaggedCapacity on {} and stay there (expected NestedTensor(x.values().to(device), ragged) with a "
+          "room, or lengths, for {})",
+          to_string(room->offsets.device()), to_string(device));
+  });
+  return of_op(values_.to(device), *this);
+}
 
 NestedTensor NestedTensor::grad() const {
   const Tensor gradient = values_.grad();

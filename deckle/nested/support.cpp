@@ -105,6 +105,9 @@ void require_regular_dim(const NestedTensor& x) {
 
 void require_same_ragged(const Ragged& self, const Ragged& other, std::string_view first, std::string_view second) {
   if (self == other) return;
+  check(!on_device_alone(self) || !on_device_alone(other),
+        "{} lies in one RaggedCapacity, {} in another (expected both in one: NestedTensor(values, room.ragged()))", first,
+        second);
   std::string where;
   if (self.defined() && other.defined() && !on_device_alone(self) && !on_device_alone(other) &&
       self->components() == other->components() && self->ragged_dims() == other->ragged_dims()) {

@@ -413,6 +413,38 @@ TEST(CudaCapacity, WhatMustKnowTheLengthsIsRefused) {
   testing::expect_error([&] { x + NestedTensor::from_lengths(x.values(), {4, 2}); }, reason);
 }
 
+TEST(CudaCapacity, TwoRoomsAreNotMixed) {
+  NEEDS_GPU();
+  const Tensor values = randn({6, 4}).to(kGpu);
+  RaggedCapacity room({.components = 2, .rows = 6}, kGpu), alike({.components = 2, .rows = 6}, kGpu),
+      smaller({.components = 1, .rows = 6}, kGpu);
+  for (RaggedCapacity* each : {&room, &alike, &smaller}) each->set_lengths(Lengths{6});
+  const NestedTensor x(values, room.ragged());
+  const std::string expected = " in another (expected both in one: NestedTensor(values, room.ragged()))";
+  for (const RaggedCapacity* other : {&alike, &smaller}) {
+    const NestedTensor y(values, other->ragged());
+    testing::expect_error([&] { x + y; }, "add: self lies in one RaggedCapacity, other" + expected);
+    testing::expect_error([&] { copy_(x, y); }, "copy_: self lies in one RaggedCapacity, ");
+    testing::expect_error([&] { cat({x, y}, 2); }, "cat: tensor 0 lies in one RaggedCapacity, tensor 1" + expected);
+    testing::expect_equal((x + NestedTensor(y.values(), room.ragged())).values(), 2 * values);
+  }
+}
+
+TEST(CudaCapacity, IsOfOneDevice) {
+  NEEDS_GPU();
+  RaggedCapacity room({.components = 2, .rows = 6}, kGpu);
+  room.set_lengths(Lengths{4, 2});
+  const Tensor host = randn({6, 4});
+  testing::expect_error([&] { NestedTensor(host, room.ragged()); },
+                        "NestedTensor: values on cpu, their RaggedCapacity on cuda:0 (expected both on one device)");
+  const NestedTensor x(host.to(kGpu), room.ragged());
+  testing::expect_equal(x.to(kGpu).values(), host);
+  testing::expect_error([&] { x.to(Device()); },
+                        "to: the lengths lie in a RaggedCapacity on cuda:0 and stay there (expected "
+                        "NestedTensor(x.values().to(device), ragged) with a room, or lengths, for cpu)");
+  EXPECT_EQ(NestedTensor(x.values().to(Device()), Ragged::from_lengths(Lengths{4, 2}))[1].size(0), 2);
+}
+
 /// A loss of spare rows, which is log V of zeros, would be in every average that is made of it.
 TEST(CudaCapacity, LossesOfEveryReductionAreRefused) {
   NEEDS_GPU();
