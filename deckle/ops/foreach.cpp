@@ -255,8 +255,8 @@ void composite::foreach_adamw_counted_(TensorList parameters, TensorList gradien
   refuse_recording({parameters, averages, squares, gradients});
   check_alike({parameters, averages, squares, gradients}, 3);
   check(!any_overlap({parameters, averages, squares, gradients}, 3), "tensors of the lists share memory (expected their own)");
+  const Device device = dispatch::common_device({counter, skip}, parameters);
   const Lists lists({parameters, averages, squares, gradients}, 3);
-  const Device device = counter.device();
   const bool plain = counter.dtype() == DType::float64 && counter.is_contiguous();
   const Tensor counts = plain ? counter : native::copy_as(counter, DType::float64);
   kAdamwCounted.on(device)(Context{device}, lists[0], lists[3], lists[1], lists[2], dispatch::view(counts), dispatch::view(skip),

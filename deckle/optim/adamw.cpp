@@ -76,6 +76,10 @@ void AdamW::set_lr(size_t group, double lr) {
 void AdamW::count_on_device(const Tensor& skip) try {
   const NoGrad no_grad;
   check(!parameters_.all().empty(), "no parameters, so no device to count on (expected some)");
+  const Device device = parameters_.all()[0].device();
+  if (skip.defined() && !(skip.dtype() == DType::bool_ && skip.numel() == 1 && skip.device() == device))
+    fail(Argument{"skip"}, "is {} of shape {} on {} (expected a bool of one element on {})", name(skip.dtype()),
+         to_string(skip.sizes()), to_string(skip.device()), to_string(device));
   write_counters(by_group(counts()));
   skip_ = skip;
 } catch (...) {

@@ -550,6 +550,29 @@ TEST(CudaGraph, RefusesStepsThatTheHostCounts) {
   EXPECT_EQ(optimizer.state().at("steps").to_vector(), std::vector<double>{2});
 }
 
+TEST(CudaGraph, StepsCountedOnTheDeviceRefuseAnotherSkipAtOnce) {
+  NEEDS_GPU();
+  const Tensor x = ones({3}, DType::float32, kGpu).requires_grad_();
+  optim::AdamW optimizer({x});
+  const auto refuses = [&](const Tensor& skip, const std::string& is) {
+    testing::expect_error([&] { optimizer.count_on_device(skip); }, is + " (expected a bool of one element on cuda:0)");
+  };
+  refuses(zeros({1}, DType::bool_), "AdamW: skip is bool of shape [1] on cpu");
+  refuses(zeros({1}, DType::float32, kGpu), "AdamW: skip is float32 of shape [1] on cuda:0");
+  refuses(zeros({2}, DType::bool_, kGpu), "AdamW: skip is bool of shape [2] on cuda:0");
+  deckle::sum(x).backward();
+  optimizer.step();  // as the host counts: nothing was changed
+  EXPECT_EQ(optimizer.state().at("steps").to_vector(), std::vector<double>{1});
+  const NoGrad no_grad;
+  const Tensor state = zeros({3}, DType::float32, kGpu), counter = zeros({2}, DType::float64, kGpu);
+  const auto step = [&](const Tensor& of, const Tensor& skip) {
+    foreach_adamw_counted_({x}, {x.grad()}, {state}, {state.clone()}, of, skip, 0.9, 0.99, 1e-8, 0);
+  };
+  const std::string two = "foreach_adamw_counted_: operands on ";
+  testing::expect_error([&] { step(counter, zeros({1}, DType::bool_)); }, two);
+  testing::expect_error([&] { step(zeros({2}, DType::float64), Tensor()); }, two);
+}
+
 TEST(CudaGraph, RefusesStepsWhoseRateTheHostHas) {
   NEEDS_GPU();
   Tensor x = ones({3}, DType::float32, kGpu).requires_grad_();
