@@ -8,11 +8,7 @@
 #include "deckle/kernels/args/attention_limits.h"
 
 namespace deckle {
-namespace {
 
-constexpr int64_t kMostRowsOfASequence = int64_t{1} << 24;
-
-/// Whether all sequences have one length, of queries and of keys, and kernels are told so.
 bool is_dense(const AttentionProblem& p) {
   if (!p.known() || p.bias_offsets != nullptr) return false;
   for (int64_t b = 1; b < p.sequences; ++b) {
@@ -20,6 +16,10 @@ bool is_dense(const AttentionProblem& p) {
   }
   return p.k_lengths == nullptr;
 }
+
+namespace {
+
+constexpr int64_t kMostRowsOfASequence = int64_t{1} << 24;
 
 /// Rows that kernels are told of: of each sequence of a dense batch, of all of a ragged one.
 struct Rows {

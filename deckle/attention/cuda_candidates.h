@@ -7,6 +7,9 @@
 
 namespace deckle {
 
+/// Whether all sequences have one length, of queries and of keys: then kernels are told no offsets.
+bool is_dense(const AttentionProblem& p);
+
 /// (D, Dv) that the Hopper kernels are compiled for; ops/instances.yaml lists them.
 std::span<const std::pair<int64_t, int64_t>> hopper_head_dims();
 

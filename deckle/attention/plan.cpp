@@ -12,6 +12,7 @@
 
 #include "deckle/attention/candidates.h"
 #include "deckle/attention/compile_mask.h"
+#include "deckle/attention/cuda_candidates.h"
 #include "deckle/attention/mask_node.h"
 #include "deckle/base/check.h"
 #include "deckle/core/cuda/capture.h"
@@ -285,8 +286,9 @@ Plan make_attention_plan(const Tensor& q, const Tensor& k, const Tensor& v, cons
   }
   plan_kernels(attention_request(*plan, options, q.device()), device_name(q.device()), *plan, *owner);
   if (q.device().is_cuda()) {
+    const Device told = cuda::fake() && !is_dense(problem) ? q.device() : Device();
     for (const Ragged* rows : {&owner->q, &owner->k, &owner->k_rows, &owner->bias}) {
-      if (rows->defined() && !nested::on_device_alone(*rows)) (*rows)->row_map().keep_mirrors();
+      if (rows->defined() && !nested::on_device_alone(*rows)) (*rows)->row_map().keep_mirrors(told);
     }
   }
   plan->owner = std::move(owner);

@@ -5,6 +5,7 @@
 
 #include "deckle/base/check.h"
 #include "deckle/base/parallel.h"
+#include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/mirror.h"
 #include "deckle/core/kept.h"
 #include "deckle/core/ragged_shape.h"
@@ -16,8 +17,12 @@ RowMap::~RowMap() {
   drop_kept(this);
 }
 
-void RowMap::keep_mirrors() const {
+void RowMap::keep_mirrors(Device device) const {
   cuda::keep_mirrors(this, {std::as_bytes(shape_.sizes()), std::as_bytes(shape_.offsets()), std::as_bytes(shape_.order())});
+  if (!device.is_cuda() || !cuda::fake()) return;
+  for (const std::span<const int64_t> array : {shape_.offsets(), shape_.order()}) {
+    if (!array.empty()) cuda::mirror_of(array.data(), device);
+  }
 }
 
 std::span<const int64_t> RowMap::components() const {

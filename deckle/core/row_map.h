@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "deckle/base/device.h"
+
 namespace deckle {
 
 class RaggedShape;
@@ -20,8 +22,10 @@ class RowMap {
   RowMap(const RowMap&) = delete;
   RowMap& operator=(const RowMap&) = delete;
 
-  /// Kernels of a GPU may ask for copies of the shape's arrays: they are made once (deckle/core/cuda/mirror.h).
-  void keep_mirrors() const;
+  /// Kernels on `device` may ask for copies of the shape's arrays: they are made once (deckle/core/cuda/mirror.h). Those of a
+  /// fake one, the CPU's, ask for none: there the copies are made here, so that a recording refuses the first ones as a GPU's
+  /// does.
+  void keep_mirrors(Device device) const;
 
   /// The component of each row of the values, [rows].
   std::span<const int64_t> components() const;

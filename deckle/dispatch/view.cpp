@@ -66,9 +66,9 @@ std::vector<View> views(TensorList tensors) {
   return result;
 }
 
-RaggedView view(const Ragged& ragged) {
+RaggedView view(const Ragged& ragged, Device device) {
   check(ragged.defined(), Argument{"ragged"}, "is undefined (expected a ragged shape)");
-  ragged->row_map().keep_mirrors();
+  ragged->row_map().keep_mirrors(device);
   return {ragged->components(), ragged->ragged_dims(), ragged->sizes().data(), ragged->offsets().data(),
           ragged->order().empty() ? nullptr : ragged->order().data()};
 }

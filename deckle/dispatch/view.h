@@ -16,7 +16,7 @@ std::vector<View> views(TensorList tensors);
 /// Makes `view` one of rows that repeat: dim 0 goes through a table (View::table). For kernels that read it.
 void repeat_rows(View& view, const Ragged& ragged);
 
-/// What a kernel sees of a defined Ragged; valid as long as that lives.
-RaggedView view(const Ragged& ragged);
+/// What a kernel on `device` sees of a defined Ragged; valid as long as that lives.
+RaggedView view(const Ragged& ragged, Device device);
 
 }  // namespace deckle::dispatch

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <numeric>
 #include <span>
 #include <thread>
@@ -94,6 +95,27 @@ TEST(CudaMirrors, ARecordingUsesThoseThatAreThere) {
   testing::expect_error([&] { cuda::Graph(kGpu, [&] { cuda::mirror_of(new_one.host.data(), kGpu); }); },
                         "a graph is being recorded, which cannot have an upload");
   cuda::drop_mirrors(&owner);
+}
+
+TEST(CudaMirrors, ARecordingRefusesTheFirstOfAShape) {
+  NEEDS_GPU();
+  const Tensor values = randn({14, 3}).to(kGpu), heads = randn({14, 2, 64}).to(DType::bfloat16).to(kGpu);
+  const std::function<Tensor(const Ragged&)> works[] = {
+      [&](const Ragged& rows) { return sum(NestedTensor(values, rows), {1}).dense(); },
+      [&](const Ragged& rows) {
+        const NestedTensor x(heads, rows);
+        return attention(x, x, x).values();
+      },
+  };
+  for (const auto& work : works) {
+    const Ragged rows = Ragged::from_lengths(std::vector<int64_t>{5, 1, 0, 8});
+    testing::expect_error([&] { cuda::Graph(kGpu, [&] { work(rows); }); }, "a graph is being recorded, which cannot have a");
+    const Tensor expected = work(rows);
+    Tensor result;
+    const cuda::Graph graph(kGpu, [&] { result = work(rows); });
+    graph.replay();
+    testing::expect_equal(result, expected);
+  }
 }
 
 }  // namespace

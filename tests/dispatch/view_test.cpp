@@ -42,11 +42,11 @@ TEST(View, RowsThatRepeatAreReadThroughATable) {
 
 TEST(View, OfARaggedShapeHasItsSizesAndOffsets) {
   const Ragged ragged = Ragged::from_lengths(std::vector<int64_t>{2, 0, 3});
-  const RaggedView view = dispatch::view(ragged);
+  const RaggedView view = dispatch::view(ragged, Device());
   EXPECT_EQ(view.components, 3);
   EXPECT_EQ(view.ragged_dims, 1);
   EXPECT_EQ(view.offsets[3], 5);
-  testing::expect_error([] { dispatch::view(Ragged()); }, "ragged is undefined");
+  testing::expect_error([] { dispatch::view(Ragged(), Device()); }, "ragged is undefined");
 }
 
 }  // namespace

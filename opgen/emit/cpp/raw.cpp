@@ -240,7 +240,7 @@ class KernelLaunch {
     if (argument.type.is_list_of(Base::tensor)) return "dispatch::views(" + memory + ")";
     if (argument.type.is(Base::scalar))
       return argument.type.optional ? fmt::format("launch::to_double({})", cpp) : cpp + ".to_double()";
-    if (argument.type.is(Base::ragged)) return "dispatch::view(" + cpp + ")";
+    if (argument.type.is(Base::ragged)) return "dispatch::view(" + cpp + ", device)";
     if (argument.type.is(Base::generator)) return fmt::format("launch::reserve({}, {})", cpp, op_.result_name(0));
     return cpp;
   }
