@@ -37,6 +37,7 @@ constexpr int64_t kFew = 2;                   // as few indices: one for this ma
 constexpr int64_t kFewIndices = 1024;         // of blocks that are checked together: 8 KiB stay in L1
 constexpr int64_t kAhead = 8;                 // rows of indices that are fetched beforehand
 constexpr int64_t kPiece = 1 << 15;           // elements copied by one thread
+constexpr int64_t kWidened = 1 << 14;         // elements of float16 at a time: 64 KiB of float stay in L2
 constexpr int64_t kMaxSums = 1 << 17;         // 1 MiB per thread, unless a single lane is longer
 
 int64_t lanes_together(int64_t side, int64_t rows) {
@@ -90,20 +91,26 @@ void for_indices(const Block& block, const Index* indices, const Body& body) {
   }
 }
 
-/// What is added, as it lies; of float16, whose elements cost as much one by one as all the rest, as float in `buffer`:
-/// body(block of it, elements).
+/// What is added, as it lies; of float16, whose elements cost as much one by one as all the rest, as float in `buffer`, some
+/// places of the lanes at a time: body(block of it, elements).
 template <typename T, typename Body>
 void with_added(const Block& block, const T* added, float* buffer, const Body& body) {
   if constexpr (std::is_same_v<T, float16>) {
-    if (block.width == 1) {
-      simd::load_run(added + block.src, DType::float16, block.src_stride, block.length, buffer);
-    } else {
-      for (int64_t i = 0; i < block.length; ++i)
-        simd::load_run(added + block.src + i * block.src_stride, DType::float16, 1, block.width, buffer + i * block.width);
+    const int64_t most = kWidened / block.width;
+    for (int64_t first = 0; first < block.length; first += most) {
+      const T* const from = added + block.src + first * block.src_stride;
+      Block packed = block;
+      packed.index += first * block.index_stride;
+      packed.length = std::min(most, block.length - first);
+      packed.src = 0, packed.src_stride = block.width;
+      if (block.width == 1) {
+        simd::load_run(from, DType::float16, block.src_stride, packed.length, buffer);
+      } else {
+        for (int64_t i = 0; i < packed.length; ++i)
+          simd::load_run(from + i * block.src_stride, DType::float16, 1, block.width, buffer + i * block.width);
+      }
+      body(packed, buffer);
     }
-    Block packed = block;
-    packed.src = 0, packed.src_stride = block.width;
-    body(packed, buffer);
   } else {
     body(block, added);
   }
@@ -169,7 +176,7 @@ void scatter_of(const View& start, int64_t dim, const View& index, const View& s
     parallel_for(lanes.count() / side * blocks, grain_of(bytes), [&](int64_t first, int64_t last) {
       Scratch scratch;
       auto* const all = scratch.take<SumOf<T>>(block * rows);
-      auto* const buffer = std::is_same_v<T, float16> && !few ? scratch.take<float>(block * length) : nullptr;
+      auto* const buffer = std::is_same_v<T, float16> && !few ? scratch.take<float>(std::min(block * length, kWidened)) : nullptr;
       for (int64_t task = first; task < last; ++task) {
         if (in_runs && (task - first) % group == 0)
           check_run(indices + task * side * length, std::min(group, last - task) * side * length, rows);

@@ -154,7 +154,7 @@ TEST_P(EveryDType, GatherAndItsTransposesWorkAlongEveryDimWithSmallerIndices) {
 // Lanes of several pieces, and more side by side than are taken together.
 TEST_P(EveryDType, GatherAndItsTransposesWorkOnLongLanes) {
   expect_gathered({2, 3, 300}, {100, 3, 300}, 0, GetParam());
-  expect_gathered({2, 3, 300}, {2, 100, 299}, 1, GetParam());
+  expect_gathered({2, 3, 300}, {2, 300, 299}, 1, GetParam());
   expect_gathered({2, 3, 300}, {2, 2, 17000}, 2, GetParam());
 }
 
