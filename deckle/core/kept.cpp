@@ -61,16 +61,20 @@ std::shared_ptr<const void> kept(const RaggedShape& shape, std::string_view what
   in_use = true;
   Shelves& all = shelves();
   const RowMap* const map = &shape.row_map();
+  const auto known = [&](const Shelf& shelf) -> std::shared_ptr<const void> {
+    for (const Kept& each : shelf.kept) {
+      if (each.is(what, numbers, others, device)) return each.value;
+    }
+    return nullptr;
+  };
   {
     const std::lock_guard lock(all.mutex);
-    const Shelf& shelf = all.of[map];
-    for (const Kept& known : shelf.kept) {
-      if (known.is(what, numbers, others, device)) return known.value;
-    }
+    if (std::shared_ptr<const void> value = known(all.of[map])) return value;
   }
   std::shared_ptr<const void> value = make(), oldest;  // without the lock: it may ask for more, and what goes may drop shapes
   const std::lock_guard lock(all.mutex);
   Shelf& shelf = all.of[map];
+  if (std::shared_ptr<const void> first = known(shelf)) return first;  // that of another thread, which all others have
   if (shelf.generation >= kMostGenerations) return value;
   if (shelf.kept.size() == kMostKept) {
     oldest = std::move(shelf.kept.front().value);

@@ -70,6 +70,16 @@ TEST(Kept, EndsWithTheShapeAndChainsOfShapesEnd) {
   EXPECT_TRUE(last.expired());
 }
 
+TEST(Kept, WhatWasMadeMeanwhileIsGivenToAll) {
+  const Ragged shape = ragged({2, 3});
+  const auto late = kept(*shape, "a", {}, {}, Device::cuda(), [&] {
+    EXPECT_EQ(number(shape, "a", {}, 1), 1);  // as another thread would
+    return std::make_shared<const int64_t>(2);
+  });
+  EXPECT_EQ(*std::static_pointer_cast<const int64_t>(late), 1);
+  EXPECT_EQ(number(shape, "a", {}, 3), 1);
+}
+
 TEST(Kept, ThreadsMayAskAtOnce) {
   const Ragged shape = ragged({2, 3});
   std::vector<std::thread> threads;
