@@ -53,9 +53,11 @@ double combine_norms(std::span<const double> norms) {
 }  // namespace
 
 Tensor gradient_norms(TensorList parameters) {
-  const NoGrad no_grad;
-  const std::vector<Tensor> gradients = gradients_of(parameters);
-  return gradients.empty() ? zeros({0}, DType::float64) : foreach_norm(gradients);
+  return call_as("gradient_norms", [&] {
+    const NoGrad no_grad;
+    const std::vector<Tensor> gradients = gradients_of(parameters);
+    return gradients.empty() ? zeros({0}, DType::float64) : foreach_norm(gradients);
+  });
 }
 
 double gradient_norm(TensorList parameters) {
@@ -63,31 +65,32 @@ double gradient_norm(TensorList parameters) {
 }
 
 double clip_gradient_norm(TensorList parameters, double max_norm, std::span<const double> norms) {
-  const NoGrad no_grad;
-  const std::vector<Tensor> gradients = gradients_of(parameters);
-  call_as("clip_gradient_norm", [&] {
+  return call_as("clip_gradient_norm", [&] {
+    const NoGrad no_grad;
+    const std::vector<Tensor> gradients = gradients_of(parameters);
     check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm);
     check(gradients.size() == norms.size(), Argument{"norms"}, "are {} for {} gradients (expected one for each)", norms.size(),
           gradients.size());
+    const double norm = combine_norms(norms);
+    if (std::isfinite(norm) && norm > max_norm) scale(gradients, max_norm / norm);
+    return norm;
   });
-  const double norm = combine_norms(norms);
-  if (std::isfinite(norm) && norm > max_norm) scale(gradients, max_norm / norm);
-  return norm;
-}
-
-Tensor clip_gradient_norm_on_device(TensorList parameters, double max_norm) {
-  const NoGrad no_grad;
-  call_as("clip_gradient_norm_on_device",
-          [&] { check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm); });
-  const Tensor norm = call_as("clip_gradient_norm_on_device", [&] { return deckle::norm(gradient_norms(parameters)); });
-  const Tensor factor = where(bitwise_and(isfinite(norm), gt(norm, max_norm)), max_norm / norm, 1.0);
-  scale(gradients_of(parameters), factor);
-  return norm;
 }
 
 double clip_gradient_norm(TensorList parameters, double max_norm) {
-  return call_as("clip_gradient_norm",
-                 [&] { return clip_gradient_norm(parameters, max_norm, gradient_norms(parameters).to_vector()); });
+  const std::vector<double> norms = call_as("clip_gradient_norm", [&] { return gradient_norms(parameters).to_vector(); });
+  return clip_gradient_norm(parameters, max_norm, norms);
+}
+
+Tensor clip_gradient_norm_on_device(TensorList parameters, double max_norm) {
+  return call_as("clip_gradient_norm_on_device", [&] {
+    const NoGrad no_grad;
+    check(max_norm > 0, Argument{"max_norm"}, "is {} (expected more than 0)", max_norm);
+    const Tensor norm = deckle::norm(gradient_norms(parameters));
+    const Tensor factor = where(bitwise_and(isfinite(norm), gt(norm, max_norm)), max_norm / norm, 1.0);
+    scale(gradients_of(parameters), factor);
+    return norm;
+  });
 }
 
 }  // namespace deckle::optim

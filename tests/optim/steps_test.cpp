@@ -337,6 +337,15 @@ TEST(Clip, HalvesAreRoundedOnce) {
   }
 }
 
+TEST(Clip, ErrorsNameWhatWasCalled) {
+  const Tensor integers = zeros({2}, DType::int64);
+  integers.set_grad(tensor(std::vector<int64_t>{3, 4}));
+  const std::vector<double> norms = {5};
+  expect_error([&] { clip_gradient_norm({integers}, 1); }, "clip_gradient_norm: ");
+  expect_error([&] { clip_gradient_norm({integers}, 1, norms); }, "clip_gradient_norm: ");
+  expect_error([&] { clip_gradient_norm_on_device({integers}, 1); }, "clip_gradient_norm_on_device: ");
+}
+
 TEST(Clip, GradientsThatAreNotFiniteStay) {
   const std::vector<Tensor> parameters = random_parameters(DType::float32);
   set_random_gradients(parameters);
