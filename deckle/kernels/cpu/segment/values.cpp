@@ -22,32 +22,42 @@ static_assert(kColumns <= reduce::kMostColumns);
 constexpr int64_t kPiece = 4096;    // rows
 constexpr int64_t kBuffered = 256;  // columns converted at a time: kDeep rows of them stay in L1
 
-/// Finishes folded columns of component b and writes them to the result.
+/// Where folded columns of components go.
 template <typename T, typename A>
-void finish(const Fold<T, A>& op, const View& values, const RaggedView& ragged, const A* folded, const Parameter& parameter,
-            const View& result, int64_t inner, int64_t b, int64_t first, int64_t columns) {
-  if constexpr (std::is_same_v<A, int64_t>) {
-    write_row(result, inner, b, first, columns, folded);
-  } else {
-    double finished[kColumns];
-    const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
-    reduce::finish_rows(op, columns, folded, length, parameter(length), finished,
-                        [&](int64_t column, int64_t count, int64_t from, int64_t n, T* block) {
-                          T row[kColumns];
-                          for (int64_t r = 0; r < n; ++r) {
-                            const T* const x = read_run(values, ragged, inner, begin + from + r, first + column, count, row);
-                            for (int64_t c = 0; c < count; ++c) block[c * n + r] = x[c];
-                          }
-                        });
-    write_row(result, inner, b, first, columns, finished);
+struct Output {
+  const Fold<T, A>& op;
+  const View& values;
+  const RaggedView& ragged;
+  const Parameter& parameter;
+  const View& result;
+  int64_t inner;
+
+  /// Finishes columns [first, first + columns) of component b.
+  void write(int64_t b, int64_t first, int64_t columns, const A* folded) const {
+    if constexpr (std::is_same_v<A, int64_t>) {
+      write_row(result, inner, b, first, columns, folded);
+    } else {
+      double finished[kColumns];
+      const int64_t begin = ragged.offsets[b], length = ragged.offsets[b + 1] - begin;
+      reduce::finish_rows(op, columns, folded, length, parameter(length), finished,
+                          [&](int64_t column, int64_t count, int64_t from, int64_t n, T* block) {
+                            T row[kColumns];
+                            for (int64_t r = 0; r < n; ++r) {
+                              const T* const x = read_run(values, ragged, inner, begin + from + r, first + column, count, row);
+                              for (int64_t c = 0; c < count; ++c) block[c * n + r] = x[c];
+                            }
+                          });
+      write_row(result, inner, b, first, columns, finished);
+    }
   }
-}
+};
 
 template <typename T, typename A>
 void fold_typed(const Fold<T, A>& op, const View& values, const RaggedView& ragged, const Parameter& parameter,
                 const View& result) {
   const int64_t inner = inner_size(values);
   if (inner == 0) return;
+  const Output<T, A> output{op, values, ragged, parameter, result, inner};
   // Pieces of components, in order; most components are one piece.
   std::vector<int64_t> first_piece(static_cast<size_t>(ragged.components) + 1, 0);
   for (int64_t b = 0; b < ragged.components; ++b) {
@@ -71,7 +81,7 @@ void fold_typed(const Fold<T, A>& op, const View& values, const RaggedView& ragg
                     last = ragged.offsets[b + 1];
       fold_rows(op, values, ragged, inner, start, std::min(start + kPiece, last), first, columns, results);
       if (partial == nullptr)
-        finish(op, values, ragged, results, parameter, result, inner, b, first, columns);
+        output.write(b, first, columns, results);
       else
         std::copy_n(results, columns, partial + piece * inner + first);
     }
@@ -83,7 +93,7 @@ void fold_typed(const Fold<T, A>& op, const View& values, const RaggedView& ragg
     for (int64_t piece = first_piece[static_cast<size_t>(b)]; piece < first_piece[static_cast<size_t>(b) + 1]; ++piece) {
       for (int64_t c = 0; c < columns; ++c) results[c] = op.combine(results[c], partial[piece * inner + first + c]);
     }
-    finish(op, values, ragged, results, parameter, result, inner, b, first, columns);
+    output.write(b, first, columns, results);
   });
 }
 
