@@ -39,11 +39,19 @@ class Descriptor {
   int value_;
 };
 
+/// fsync, which a signal does not end.
+bool sync(int descriptor) {
+  while (::fsync(descriptor) != 0) {
+    if (errno != EINTR) return false;
+  }
+  return true;
+}
+
 /// Makes a rename durable. Some file systems cannot sync a folder; they say EINVAL.
 void sync_folder(const std::filesystem::path& folder) {
   const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (descriptor.get() < 0) fail_with_errno(folder, "open the folder");
-  if (::fsync(descriptor.get()) != 0 && errno != EINVAL) fail_with_errno(folder, "sync the folder");
+  if (!sync(descriptor.get()) && errno != EINVAL) fail_with_errno(folder, "sync the folder");
 }
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
@@ -99,10 +107,10 @@ void AtomicFile::write(std::string_view bytes) {
 }
 
 void AtomicFile::commit() {
-  if (::fsync(descriptor_) != 0) fail_with_errno(path_, "sync");
+  if (!sync(descriptor_)) fail_with_errno(path_, "sync");
   const int descriptor = descriptor_;
   descriptor_ = -1;
-  if (::close(descriptor) != 0) fail_with_errno(path_, "close");
+  if (::close(descriptor) != 0 && errno != EINTR) fail_with_errno(path_, "close");  // a signal: it is closed, and was synced
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno(path_, "replace");
   temporary_.clear();
   sync_folder(folder_of(path_));

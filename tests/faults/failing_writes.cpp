@@ -1,6 +1,7 @@
 // Linked into a test or loaded before the C library (LD_PRELOAD): fails calls that write to files of a folder.
 //   FAIL_IN=folder   only files below it       FAIL_AT=n   the n-th such call, counted from 1, and all later ones: a full disk
 //   FAIL_WITH=EIO    that call alone: a bad disk           FAIL_SHORT=n  write takes at most n bytes a call
+//   FAIL_WITH=EINTR  that call alone: a signal, if it is a write, fsync or close
 //   FAIL_COUNT=file  writes there how many calls there were
 // Calls: open, openat, creat and fopen for writing, write, pwrite, writev, ftruncate, fsync, fdatasync, close of what was opened
 // for writing, rename, mkdir, and their forms with another name. A file of which some bytes came by another way ends the process
@@ -48,13 +49,15 @@ bool inside(int descriptor) {
 
 int failure() {
   const char* name = std::getenv("FAIL_WITH");
+  if (name != nullptr && std::strcmp(name, "EINTR") == 0) return EINTR;
   return name != nullptr && std::strcmp(name, "EIO") == 0 ? EIO : ENOSPC;
 }
 
-bool fails() {
+bool fails(bool may_be_interrupted = false) {
   const char* at = std::getenv("FAIL_AT");
+  if (failure() == EINTR && !may_be_interrupted) return false;
   const long call = ++calls;
-  if (at == nullptr || (failure() == EIO ? call != std::atol(at) : call < std::atol(at))) return false;
+  if (at == nullptr || (failure() == ENOSPC ? call < std::atol(at) : call != std::atol(at))) return false;
   errno = failure();
   return true;
 }
@@ -158,7 +161,7 @@ int ftruncate_as(const char* name, int descriptor, off_t size) {
 extern "C" {
 
 ssize_t write(int descriptor, const void* data, size_t size) {
-  if (inside(descriptor) && fails()) return -1;
+  if (inside(descriptor) && fails(true)) return -1;
   if (inside(descriptor)) size = taken(size);
   return counted(descriptor, next<ssize_t (*)(int, const void*, size_t)>("write")(descriptor, data, size));
 }
@@ -181,7 +184,7 @@ int ftruncate(int descriptor, off_t size) noexcept { return ftruncate_as("ftrunc
 int ftruncate64(int descriptor, off64_t size) noexcept { return ftruncate_as("ftruncate64", descriptor, size); }
 
 int fsync(int descriptor) {
-  if (inside(descriptor) && fails()) return -1;
+  if (inside(descriptor) && fails(true)) return -1;
   return next<int (*)(int)>("fsync")(descriptor);
 }
 
@@ -191,7 +194,7 @@ int fdatasync(int descriptor) {
 }
 
 int close(int descriptor) {
-  const bool failed = writes(fcntl(descriptor, F_GETFL)) && inside(descriptor) && fails();
+  const bool failed = writes(fcntl(descriptor, F_GETFL)) && inside(descriptor) && fails(true);
   const int result = next<int (*)(int)>("close")(descriptor);  // it is closed even if the last bytes found no room
   if (failed) errno = failure();
   return failed ? -1 : result;

@@ -1,5 +1,5 @@
-// Every call that writes a checkpoint fails in turn, on a full disk and on a bad one, also in the middle of a tensor; and writes
-// take fewer bytes than they are given. A save ends in an Error and leaves the old checkpoint, or is complete.
+// Every call that writes a checkpoint fails in turn, on a full disk and on a bad one, also in the middle of a tensor; writes take
+// fewer bytes than they are given, and signals come. A save ends in an Error and leaves the old checkpoint, or is complete.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -115,6 +115,23 @@ TEST(SaveUnderFaults, ShortWritesAreContinued) {
     }
     expect_saved(checkpoint, path);
   }
+}
+
+TEST(SaveUnderFaults, ASignalInAnyCallIsNoError) {
+  const TemporaryFolder folder;
+  const Checkpoint checkpoint = checkpoint_of(1);
+  long calls = 1;
+  for (long call = 0; call <= calls; ++call) {  // 0: all of them, which are counted
+    std::filesystem::path path;
+    {
+      const Fault fault(folder, call, "EINTR", 300);
+      path = save_checkpoint(checkpoint, folder.path());
+      if (call == 0) calls = counted_writes();
+    }
+    expect_saved(checkpoint, path);
+    EXPECT_EQ(folder.entries(), 1) << "call " << call << " of " << calls;
+  }
+  EXPECT_GT(calls, 12);
 }
 
 TEST(SaveUnderFaults, AWriteThatTakesNothingIsAnError) {
