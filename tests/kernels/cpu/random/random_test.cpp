@@ -220,6 +220,31 @@ TEST(Bernoulli, FollowsEachProbability) {
   }
 }
 
+TEST(Bernoulli, IsWhetherTheWordIsBelowTheProbability) {  // as on a GPU, also where both are equal, and in the last block
+  const PhiloxStream stream{testing::engine()(), 17};
+  for (const DType dtype : {DType::float64, DType::float32, DType::bfloat16, DType::float16}) {
+    const Buffer p({5003}, dtype), result = poisoned({5003}, dtype);
+    const auto word = [&](int64_t i) { return stream.block(static_cast<uint64_t>(i) / 4)[static_cast<size_t>(i) % 4] * 0x1p-32; };
+    for (int64_t i = 0; i < 5003; ++i) {
+      const double chances[] = {word(i), std::nextafter(word(i), 1.0), 0.0, -0.0, 1.0, 0x1p-24, 0.5};
+      testing::store(p.view.data, dtype, i, chances[i % 7]);
+    }
+    bernoulli({}, p.view, stream, result.view);
+    const std::vector<double> chance = values(p.view), drawn = values(result.view);
+    for (int64_t i = 0; i < 5003; ++i) {
+      const auto at = static_cast<size_t>(i);
+      ASSERT_EQ(drawn[at], word(i) < chance[at] ? 1 : 0) << name(dtype) << " element " << i << " of " << chance[at];
+    }
+    testing::store(p.view.data, dtype, 4999, 2);
+    try {
+      bernoulli({}, p.view, stream, result.view);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.message(), "element 4999 is 2 (expected a probability, 0 to 1)");
+    }
+  }
+}
+
 TEST(Random, NumbersDependOnNeitherThreadsNorPositionInTheCall) {
   for (const DType dtype : {DType::float32, DType::float64}) {
     const Buffer many = poisoned({kMany}, dtype), few = poisoned({7}, dtype);
