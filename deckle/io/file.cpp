@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <random>
 
 #include "deckle/base/check.h"
 
@@ -81,9 +82,8 @@ MappedFile::~MappedFile() {
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   static std::atomic<uint64_t> counter{0};
   temporary_ = path_;
-  temporary_ += fmt::format("{}{}-{}", kTemporaryMark, ::getpid(), counter.fetch_add(1));
-  // Removed first: a killed process with our id may have left one.
-  ::unlink(temporary_.c_str());
+  // With a random number, as processes of several containers or hosts may have one id and write to one folder.
+  temporary_ += fmt::format("{}{}-{}-{:08x}", kTemporaryMark, ::getpid(), counter.fetch_add(1), std::random_device()());
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail_with_errno(path_, "create");
 }

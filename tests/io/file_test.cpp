@@ -65,6 +65,14 @@ TEST(AtomicFile, WithoutCommitNothingChanges) {
   EXPECT_EQ(folder.entries(), 1);
 }
 
+TEST(AtomicFile, LeavesThoseOfAnotherProcessOfThisId) {  // of another container, in a folder that both have
+  const TemporaryFolder folder;
+  const std::string theirs = (folder / "a").string() + ".deckle-tmp-" + std::to_string(::getpid()) + "-";
+  for (int64_t i = 0; i < 1000; ++i) put_file(theirs + std::to_string(i), "half");  // by whatever count we come next
+  write_file(folder / "a", "new");
+  EXPECT_EQ(folder.entries(), 1001);
+}
+
 TEST(AtomicFile, AFullDiskIsAnErrorAndKeepsTheOldFile) {
   const TemporaryFolder folder;
   put_file(folder / "a", "old");
