@@ -3,8 +3,7 @@
 //   small     up to kSmall multiplications, or k <= kFlat: an engine's call, its search for a compiled tile and the signals that
 //             wait meanwhile take many times an 8 x 8 product's time
 //   a vector  m = 1 or n = 1: bounded by reading the matrix, 4 bytes for 2 FLOPs (vector_product.h); an engine packs it first,
-//   and
-//             so reads it twice; halves are widened on the way
+//             and so reads it twice; halves are widened on the way
 //   flat      k <= kFlat, of halves: bounded by writing c
 
 #include "deckle/kernels/cpu/matmul/direct.h"
