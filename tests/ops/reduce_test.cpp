@@ -86,6 +86,21 @@ TEST(Reductions, SumsThatLeaveFloatOnTheWayComeBack) {
   EXPECT_TRUE(std::isnan(sum(infinite).item()));
 }
 
+TEST(Reductions, MeansOfDoublesWhoseSumLeavesTheRange) {
+  const double large = 1.7e308;
+  for (const int64_t n : {1, 3, 40, 600}) {  // of rows, and of each layout of columns
+    for (const int64_t times : {1, 30, 3000}) {
+      const Tensor x = contiguous(vector_of({large, large, -large, large}).unsqueeze(1).repeat({times, n}));
+      for (const Tensor& means : {mean(x, Ints{0}), mean(contiguous(x.t()), Ints{1}), mean(x.t(), Ints{1}),
+                                  mean(NestedTensor::from_lengths(x, {4 * times}), Ints{1}).values()}) {
+        for (const double value : flatten(means).to_vector()) EXPECT_NEAR(value / large, 0.5, 1e-14) << n << " x " << times;
+      }
+    }
+  }
+  EXPECT_EQ(mean(vector_of({large, large, INFINITY})).item(), INFINITY);
+  EXPECT_TRUE(std::isnan(mean(vector_of({large, INFINITY, -INFINITY})).item()));
+}
+
 TEST(Reductions, EqualLargestElementsShareTheGradient) {
   const Tensor x = vector_of({1, 4, 2, 4}).requires_grad_();
   EXPECT_EQ(grad(amax(x), {x})[0].to_vector(), (Values{0, 0.5, 0, 0.5}));
@@ -193,7 +208,7 @@ TEST(Norms, OfNumbersOfAnySizeHaveTheirSlope) {
 
 /// Of {u, 3 u}, whose squares leave float64: the value and the slopes in both modes, of rows, columns and components.
 TEST(Spread, OfNumbersOfAnySizeHasItsSlope) {
-  for (const double u : {1e307, 1e200, 1e155, 1e-155, 1e-200, 1e-300}) {
+  for (const double u : {5.9e307, 1e307, 1e200, 1e155, 1e-155, 1e-200, 1e-300}) {
     const Tensor x = vector_of({u, 3 * u});
     const auto check = [&](const char* what, const std::function<Tensor(const Tensor&)>& f) {
       SCOPED_TRACE(::testing::Message() << what << " of " << u);
@@ -208,6 +223,7 @@ TEST(Spread, OfNumbersOfAnySizeHasItsSlope) {
     check("std", [&](const Tensor& y) { return deckle::std(y, std::nullopt, whole); });
     check("rows", [&](const Tensor& y) { return deckle::std(y.unsqueeze(0).expand({40, 2}), {1}, whole); });
     check("columns", [&](const Tensor& y) { return deckle::std(y.unsqueeze(1).expand({2, 40}), {0}, whole); });
+    check("dense columns", [&](const Tensor& y) { return deckle::std(contiguous(y.unsqueeze(1).expand({2, 40})), {0}, whole); });
     check("ragged", [&](const Tensor& y) { return deckle::std(NestedTensor::from_lengths(y, {2}), {1}, whole).values(); });
     const auto variance = [&](const Tensor& y) { return var(y, std::nullopt, {.correction = 0}); };
     EXPECT_NEAR(grad(variance, x).to_vector()[1] / u, 1, 1e-14) << u;

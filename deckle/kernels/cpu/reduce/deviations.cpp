@@ -1,9 +1,10 @@
 // Each element less the mean of its row, divided by one number of the row, times another.           Reads and writes once
 //
 // The gradient of var and std. Floats are summed in double, and their mean is subtracted in two parts; that of doubles is
-// rounded, by as much as elements far from 0 differ by, and what it misses, the mean of the differences, is subtracted too. One
-// quotient serves the row, unless it would be rounded where the results are not: then every element is divided. Columns that lie
-// side by side stay so, in tiles that stay in the second cache. Instances: float (float32 and the halves), double.
+// rounded, by as much as elements far from 0 differ by, and what it misses, the mean of the differences, is subtracted too; where
+// these leave the range, the row times 2^-64 is divided by a divisor times 2^-64. One quotient serves the row, unless it would be
+// rounded where the results are not: then every element is divided. Columns that lie side by side stay so, in tiles that stay in
+// the second cache. Instances: float (float32 and the halves), double.
 //
 // Versions, us of one thread, 1024 x 1024, var and std backward (a Zen 4, others at work):
 //   by ops     float32 450, 477   bfloat16 708, 748   float16 720, 784   float64 1248, 1741
@@ -61,6 +62,8 @@ HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
+constexpr double kLess = 0x1p-64;
+
 template <typename T, typename Scale>
 HWY_INLINE void scaled_row(int64_t n, const T* x, T mean, T missed, T* y, Scale scale) {
   const hn::ScalableTag<T> d;
@@ -80,16 +83,36 @@ HWY_INLINE double plain_sum(int64_t n, const T* x) {
 }
 
 template <typename T>
-void deviation_row(int64_t n, const T* x, T divisor, T factor, T* y) {
-  const hn::ScalableTag<T> d;
+struct MeanInParts {
+  T mean, missed;
+};
+
+template <typename T>
+HWY_INLINE MeanInParts<T> mean_of_row(int64_t n, const T* x) {
   const auto count = static_cast<double>(n);
   const double exact = plain_sum(n, x) / count;
   const T mean = static_cast<T>(exact);
-  T missed = static_cast<T>(exact - static_cast<double>(mean));
   if constexpr (std::is_same_v<T, double>) {
+    const hn::ScalableTag<T> d;
     const auto means = hn::Set(d, mean);
-    missed = sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Sub(part.load(x + i), means); }) / count;
+    return {mean, sum_run(d, n, [&](auto part, int64_t i) HWY_ATTR { return hn::Sub(part.load(x + i), means); }) / count};
+  } else {
+    return {mean, static_cast<T>(exact - static_cast<double>(mean))};
   }
+}
+
+template <typename T>
+void deviation_row(int64_t n, const T* x, T divisor, T factor, T* y) {
+  const hn::ScalableTag<T> d;
+  MeanInParts<T> parts = mean_of_row(n, x);
+  if constexpr (std::is_same_v<T, double>) {
+    if (!std::isfinite(parts.missed)) {  // a sum or a difference left the range: of smaller elements it does not
+      const auto less = hn::Set(d, kLess);
+      map_run(d, n, [&](auto part, int64_t i) HWY_ATTR { part.store(hn::Mul(part.load(x + i), less), y + i); });
+      x = y, divisor *= kLess, parts = mean_of_row(n, x);
+    }
+  }
+  const auto [mean, missed] = parts;
   take_quotient(divisor, factor);
   const auto divisors = hn::Set(d, divisor), factors = hn::Set(d, factor);
   if (divisor == 1) {
@@ -154,6 +177,7 @@ void tile_of_deviations(const DeviationRows<T>& of, int64_t rows, int64_t n, red
   const auto count = static_cast<double>(rows);
   T mean[kMostColumns], missed[kMostColumns], divisor[kMostColumns], factor[kMostColumns];
   double sums[kMostColumns] = {};
+  std::vector<int64_t> left_range;
   reduce::for_blocks(rows, [&](int64_t r, int64_t size) { of.sums(size, n, x.rows(r, size), sums); });
   for (int64_t c = 0; c < n; ++c) {
     mean[c] = static_cast<T>(sums[c] / count);
@@ -167,7 +191,21 @@ void tile_of_deviations(const DeviationRows<T>& of, int64_t rows, int64_t n, red
       of.columns(size, n, x.rows(r, size), mean, missed, divisor, factor, differences);
       reduce::sums().f64.columns({differences.first, differences.stride, size}, n, rest);
     });
-    for (int64_t c = 0; c < n; ++c) missed[c] = rest[c].total() / count;
+    for (int64_t c = 0; c < n; ++c) {
+      missed[c] = rest[c].total() / count;
+      if (!std::isfinite(missed[c])) left_range.push_back(c);
+    }
+  }
+  // Columns that a sum or a difference led out of the range, one after another, as rows: these know what to do.
+  std::vector<T> again(left_range.size() * static_cast<size_t>(rows));
+  for (size_t k = 0; k < left_range.size(); ++k) {
+    const int64_t c = left_range[k];
+    T* const column = again.data() + k * static_cast<size_t>(rows);
+    reduce::for_blocks(rows, [&](int64_t r, int64_t size) {
+      const reduce::Columns<const T> from = x.rows(r, size);
+      for (int64_t i = 0; i < size; ++i) column[r + i] = from.row(i)[c];
+    });
+    of.row(rows, column, divisors == nullptr ? T{1} : divisors[c], factors[c], column);
   }
   for (int64_t c = 0; c < n; ++c) {
     divisor[c] = divisors == nullptr ? 1 : divisors[c], factor[c] = factors[c];
@@ -175,6 +213,10 @@ void tile_of_deviations(const DeviationRows<T>& of, int64_t rows, int64_t n, red
   }
   reduce::for_blocks(rows, [&](int64_t r, int64_t size) {
     of.columns(size, n, x.rows(r, size), mean, missed, divisor, factor, y.at(r));
+    for (size_t k = 0; k < left_range.size(); ++k) {
+      const T* const column = again.data() + k * static_cast<size_t>(rows) + r;
+      for (int64_t i = 0; i < size; ++i) y.at(r).row(i)[left_range[k]] = column[i];
+    }
     y.written(r, size);
   });
   y.end();

@@ -20,8 +20,8 @@ int scale_exponent(T largest) {
   return std::min(1 - std::ilogb(largest), std::numeric_limits<T>::max_exponent - 1);
 }
 
-/// Folds those of `count` rows of `length` elements again of which `folded` has lost squares: of scaled elements, into `values`.
-/// read(row, rows, from, n, block) copies elements [from, from + n) of rows [row, row + rows) to a block [rows, n].
+/// Folds those of `count` rows of `length` elements again of which `folded` has lost something: of scaled elements, into
+/// `values`. read(row, rows, from, n, block) copies elements [from, from + n) of rows [row, row + rows) to a block [rows, n].
 template <typename T, typename A, typename Read>
 [[gnu::noinline]] void fold_scaled(const Fold<T, A>& op, const A* folded, int64_t count, int64_t length, double parameter,
                                    double* values, const Read& read) {
@@ -63,7 +63,8 @@ template <typename T, typename A, typename Read>
     A scaled[kTogether];
     std::fill_n(scaled, rows, op.nothing);
     each_run([&](int64_t r, int64_t n, T* x) {
-      const T scale = differ[r] == 0 ? T{0} : std::ldexp(T{1}, exponents[r]);
+      const bool one_value = std::is_same_v<A, Moments> && differ[r] == 0;
+      const T scale = one_value ? T{0} : std::ldexp(T{1}, exponents[r]);
       for (int64_t i = 0; i < n; ++i) x[i] *= scale;
       scaled[r] = op.combine(scaled[r], op.row(n, x));
     });
@@ -80,8 +81,8 @@ template <typename T, typename A, typename Read>
 void finish_rows(const Fold<T, A>& op, int64_t count, const A* folded, int64_t length, double parameter, double* values,
                  const Read& read) {
   op.finish(count, folded, parameter, values);
-  if constexpr (std::is_same_v<T, double> && std::is_same_v<A, Moments>) {
-    if (!op.usual(count, values)) fold_scaled(op, folded, count, length, parameter, values, read);
+  if constexpr (std::is_same_v<T, double> && (std::is_same_v<A, Moments> || std::is_same_v<A, CompensatedSum>)) {
+    if (op.usual != nullptr && !op.usual(count, values)) fold_scaled(op, folded, count, length, parameter, values, read);
   }
 }
 

@@ -3,7 +3,8 @@
 // Memory-bound: the limit is bytes / bandwidth. Summation follows simd/rows.h: blocks of a run, or of kDeep rows of columns, in
 // vectors of T, at most 22 additions deep; blocks are added in compensated double. However many terms, in whatever layout, the
 // error is thus below 11 epsilon of T of the sum of their magnitudes, and far smaller unless roundings of equal terms agree.
-// Where a block of floats leaves float, which their sum or mean need not, it is added again in double.
+// Where a block of floats leaves float, which their sum or mean need not, it is added again in double; where a sum leaves double,
+// its mean is that of scaled elements (scaled.h).
 // Instances: float, double, int64_t, float of halves in memory and int64_t of int32_t.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/reduce/sum.cpp"
@@ -183,6 +184,23 @@ void divide_sums(int64_t n, const CompensatedSum* folded, double divisor, double
   }
 }
 
+/// Whether all values are finite.
+bool finite(int64_t n, const double* values) {
+  const hn::ScalableTag<double> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto differences = hn::Zero(d);  // 0 or NaN
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto value = hn::LoadU(d, values + i);
+    differences = hn::Add(differences, hn::Sub(value, value));
+  }
+  bool all = hn::AllTrue(d, hn::Eq(differences, differences));
+  for (; i < n; ++i) all = all && std::isfinite(values[i]);
+  return all;
+}
+
+bool overflowed(const CompensatedSum& folded) { return !std::isfinite(folded.total()); }
+
 template <typename S>
 reduce::StoredFold<S, float, CompensatedSum> stored_sums() {
   return {&row_sum<float, S>, &column_sums<float, S>, &few_sums<float, S>};
@@ -203,6 +221,12 @@ reduce::Folds<CompensatedSum> sum_folds() {
            reduce::StoredFold<int32_t, int64_t, int64_t>{&integer_row_sum<int32_t>, &integer_column_sums<int32_t>}}};
 }
 
+reduce::Folds<CompensatedSum> mean_folds() {
+  reduce::Folds<CompensatedSum> folds = sum_folds();
+  folds.f64.usual = &finite, folds.f64.lost = &overflowed, folds.f64.degree = 1;
+  return folds;
+}
+
 }  // namespace deckle::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -210,8 +234,10 @@ HWY_AFTER_NAMESPACE();
 namespace deckle::kernels::cpu {
 
 HWY_EXPORT(sum_folds);
+HWY_EXPORT(mean_folds);
 
 reduce::Folds<CompensatedSum> reduce::sums() { return DECKLE_SIMD(sum_folds)(); }
+reduce::Folds<CompensatedSum> reduce::means() { return DECKLE_SIMD(mean_folds)(); }
 
 void sum(const Context&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
   reduce::fold(reduce::sums(), self, dim.value_or(std::span<const int64_t>()), 1.0, result);
@@ -220,7 +246,7 @@ void sum(const Context&, const View& self, std::optional<std::span<const int64_t
 /// Of no elements: NaN.
 void mean(const Context&, const View& self, std::optional<std::span<const int64_t>> dim, bool, const View& result) {
   const int64_t count = reduce::Layout(self, dim.value_or(std::span<const int64_t>())).length;
-  reduce::fold(reduce::sums(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(count), result);
+  reduce::fold(reduce::means(), self, dim.value_or(std::span<const int64_t>()), static_cast<double>(count), result);
 }
 
 }  // namespace deckle::kernels::cpu

@@ -70,8 +70,8 @@ struct Fold {
   typename NarrowTypes<T, A>::Folds narrow = {};
   /// Of up to kDeep rows, with a parameter of 1, the values themselves; null where T does not hold what they are made of.
   void (*few)(const Rows<T>& rows, int64_t columns, T* values) = nullptr;
-  /// Where squares may overflow or vanish, whether none of these values tells of it; and whether those of one row did. Its value
-  /// is then that of elements times a power of two s, divided by s^degree (reduce/scaled.h).
+  /// Where squares may overflow or vanish, or sums overflow, whether none of these values tells of it; and whether those of one
+  /// row did. Its value is then that of elements times a power of two s, divided by s^degree (reduce/scaled.h).
   bool (*usual)(int64_t n, const double* values) = nullptr;
   bool (*lost)(const A& folded) = nullptr;
   int degree = 0;
@@ -150,7 +150,8 @@ struct SpreadFolds {
 };
 
 // The tables of the reductions, for the strongest allowed instruction set.
-Folds<CompensatedSum> sums();  // parameter: a divisor
+Folds<CompensatedSum> sums();   // parameter: a divisor
+Folds<CompensatedSum> means();  // the same; of doubles right where their sum leaves the range
 Folds<double> maxima();
 Folds<double> minima();
 Folds<ScaledProduct> products();

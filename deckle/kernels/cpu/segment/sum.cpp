@@ -15,7 +15,7 @@ void segment_sum(const Context&, const View& values, const RaggedView& ragged, c
 
 void segment_mean(const Context&, const View& values, const RaggedView& ragged, const View& means) {
   segment::fold(
-      reduce::sums(), values, ragged, [](int64_t rows) { return static_cast<double>(rows); }, means);
+      reduce::means(), values, ragged, [](int64_t rows) { return static_cast<double>(rows); }, means);
 }
 
 }  // namespace deckle::kernels::cpu
