@@ -119,6 +119,37 @@ TEST(ChannelNormOfAnySize, IsRightWhereSquaresAreNoFloats) {
   }
 }
 
+TEST(ChannelNormOfAnySize, IsRightWhereSquaresAreNoDoubles) {
+  for (const double size : {4e307, 1e200, 1e155, 1e-155, 1e-200, 1e-290}) {
+    const Buffer x = testing::random_normal({100, 3}, DType::float64), g = testing::random_normal({100, 3}, DType::float64);
+    const Values ones(3, 1.0), zeros(3, 0.0), plain = testing::values(x.view);
+    for (int64_t i = 0; i < 300; ++i) x.view.ptr<double>()[i] *= i % 3 == 0 ? 1 : size / 4;  // the first column is usual
+    const Naive want = naive(100, 3, plain, testing::values(g.view), ones, zeros, 0, 0);
+    const Buffer y = testing::poisoned({100, 3}, DType::float64), dx = testing::poisoned({100, 3}, DType::float64),
+                 dw = testing::poisoned({3}, DType::float64), db = testing::poisoned({3}, DType::float64);
+    SCOPED_TRACE(size);
+    channel_norm(kContext, x.view, View{}, View{}, 0, y.view);
+    channel_norm_backward(kContext, g.view, x.view, View{}, 0, dx.view, dw.view, db.view);
+    testing::expect_close(y.view, want.y, tolerance(DType::float64), 4);
+    testing::expect_close(dw.view, want.dw, tolerance(DType::float64), 40);
+    if (size > 1e300) continue;  // these gradients are no normal doubles
+    for (int64_t i = 0; i < 300; ++i) dx.view.ptr<double>()[i] *= i % 3 == 0 ? 1 : size / 4;
+    testing::expect_close(dx.view, want.dx, tolerance(DType::float64), 16);
+  }
+}
+
+TEST(ChannelNormOfAnySize, OfOneValueIsZero) {
+  const Buffer x({3, 2}, DType::float64), g({3, 2}, DType::float64);
+  for (int64_t i = 0; i < 6; ++i)
+    x.view.ptr<double>()[i] = i % 2 == 0 ? 1.7e308 : 7, g.view.ptr<double>()[i] = static_cast<double>(i);
+  const Buffer y = testing::poisoned({3, 2}, DType::float64), dx = testing::poisoned({3, 2}, DType::float64),
+               dw = testing::poisoned({2}, DType::float64), db = testing::poisoned({2}, DType::float64);
+  channel_norm(kContext, x.view, View{}, View{}, 0.25, y.view);
+  channel_norm_backward(kContext, g.view, x.view, View{}, 0.25, dx.view, dw.view, db.view);
+  EXPECT_EQ(testing::values(y.view), Values(6, 0.0));
+  EXPECT_EQ(testing::values(dx.view), (Values{-4, -4, 0, 0, 4, 4}));
+}
+
 TEST(ChannelNormThreads, ResultsDoNotDependOnTheirNumber) {
   for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{5000, 100}, {300, 3000}}) {
     const Buffer x = testing::random_normal(sizes, DType::bfloat16), g = testing::random_normal(sizes, DType::bfloat16);
