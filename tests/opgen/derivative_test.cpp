@@ -36,6 +36,8 @@ TEST(Derivative, IsSimplified) {
   EXPECT_EQ(slope("2 * x + x"), "3");
   EXPECT_EQ(slope("x / 4"), "0.25");
   EXPECT_EQ(slope("x / 3"), "1.0 / 3") << "a gradient is divided by 3, not multiplied by a rounded third";
+  EXPECT_EQ(to_string(algebra::simplify(parse("y * (2 / x)"))), "2 * (y / x)") << "2 / x may overflow";
+  EXPECT_EQ(to_string(algebra::simplify(parse("y * (0.4 / x)"))), "0.4 * y / x") << "y / x may overflow first";
 }
 
 TEST(Derivative, KeepsFactorsThatTogetherOverflowOrVanish) {

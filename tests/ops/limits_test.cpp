@@ -66,6 +66,15 @@ TEST(Limits, OfDerivativesFarOut) {
   }
 }
 
+/// x log(x), as of entropies: 1 / x overflows in float32.
+TEST(Limits, OfLogarithmsOfTinyNumbers) {
+  const double tiny = static_cast<double>(1e-40F);
+  const auto slope = [&](auto f) { return reverse([f](const Tensor& t) { return t * f(t); })(full({3}, tiny, DType::float32)); };
+  EXPECT_NEAR(slope([](const Tensor& t) { return log(t); }).to_vector()[0], std::log(tiny) + 1, 1e-4);
+  EXPECT_NEAR(slope([](const Tensor& t) { return log2(t); }).to_vector()[0], std::log2(tiny) + 1 / std::log(2.0), 1e-4);
+  EXPECT_NEAR(slope([](const Tensor& t) { return log10(t); }).to_vector()[0], std::log10(tiny) + 1 / std::log(10.0), 1e-4);
+}
+
 TEST(Limits, OfADivergence) {
   const auto error = [](double input) {
     return [input](const Tensor& target) { return divergence_error(full_like(target, input), target); };
