@@ -109,6 +109,21 @@ TEST_F(CrossEntropy, AnIgnoredRowMayHoldAnythingInEveryOrder) {
   }
 }
 
+/// 0 log 0 is 0, as the limit is.
+TEST_F(CrossEntropy, AClassOfNoProbabilityMayBeImpossible) {
+  const Tensor probabilities = softmax(random_tensor({5, 7}), 1), masked = clone(x);
+  select(probabilities, 1, 2).fill_(0);
+  select(masked, 1, 2).fill_(-INFINITY);
+  const auto without = [](const Tensor& y) { return index_select(y, 1, tensor(std::vector<int64_t>{0, 1, 3, 4, 5, 6})); };
+  const auto ours = [&](const Tensor& point) { return cross_entropy(point, probabilities); };
+  const auto expected = [&](const Tensor& point) { return cross_entropy(without(point), without(probabilities)); };
+  expect_close(ours(masked), expected(x));
+  EXPECT_EQ(sum(abs(select(grad(ours, masked), 1, 2))).item(), 0);
+  expect_close(without(grad(ours, masked)), without(grad(expected, x)));
+  expect_close(jvp(ours, masked, t).second, jvp(expected, x, t).second);
+  expect_close(without(hvp(ours, masked, t).second), without(hvp(expected, x, t).second));
+}
+
 /// Its two parts would have the gradient of their sum: whoever read one of them alone would get a wrong one.
 TEST_F(CrossEntropy, LogSumExpOfTheRowsHasNoHistory) {
   const Tensor leaf = clone(x);
