@@ -293,6 +293,32 @@ TEST(Norms, OfTheLargestNumbers) {
   }
 }
 
+/// 1 / spread^3 is no float there, and 1 / spread^5 is none where curvatures are taken.
+TEST(Norms, ByOpsOfLargeAndSmallNumbersHaveTheirSlopes) {
+  const Tensor y = tensor_of({1, 3, -2, 0.5}), weight = tensor_of({0.5, -1, 2, 3});
+  const auto groups = [](const Tensor& x) { return flatten(group_norm(x.view({1, 4, 1}), 1, {}, {}, 0.0)); };
+  const auto channels = [](const Tensor& x) {
+    const DType other = x.dtype() == DType::float64 ? DType::float32 : DType::float64;  // what no kernel takes
+    return flatten(batch_norm(x.view({4, 1}), ones({1}, other), {}, {}, {}, 0.0));
+  };
+  const auto check = [&](const auto& norm, const char* what) {
+    const auto slope = [&](const Tensor& at) {
+      return grad([&](const Tensor& a) { return sum(weight.to(a.dtype()) * norm(a)); }, at);
+    };
+    for (const auto& [dtype, size, middle] :
+         {std::tuple(DType::float32, 0x1p60, 0x1p40), std::tuple(DType::float32, 0x1p-60, 0x1p-30),
+          std::tuple(DType::float64, 0x1p500, 0x1p330), std::tuple(DType::float64, 0x1p-500, 0x1p-250)}) {
+      SCOPED_TRACE(::testing::Message() << what << " of " << size);
+      const double tolerance = dtype == DType::float32 ? 1e-5 : 1e-13;
+      testing::expect_close(slope((y * size).to(dtype)).to(DType::float64) * size, slope(y), tolerance, tolerance);
+      const Tensor bend = jvp(slope, (y * middle).to(dtype), y.to(dtype)).second.to(DType::float64) * middle * middle;
+      testing::expect_close(bend, jvp(slope, y, y).second, 10 * tolerance, 10 * tolerance);
+    }
+  };
+  check(groups, "group_norm");
+  check(channels, "batch_norm");
+}
+
 TEST(Norms, OfTheSmallestNumbersWithoutAnEps) {
   struct Small {
     DType dtype;
