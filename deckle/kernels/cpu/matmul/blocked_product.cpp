@@ -4,8 +4,8 @@
 // them, so neither strides nor transposes cost more than the packing. A step takes as many columns as fit kStepBytes, and as much
 // of K: first all threads pack b, then each task multiplies some rows by it, up to 512 of K (float64: 1,024) at a time, and its
 // part of c stays in the second cache meanwhile. Rows of a are packed by their task; with too few rows for the threads a is
-// packed with b, and tasks take groups of columns too. b as it lies serves where it is small. Of many items, or where b is small,
-// each task packs b for itself: what another core has written costs more than packing it again.
+// packed with b, and tasks take groups of columns too. b as it lies serves where it is small, or where a has few rows. Of many
+// items, or where b is small, each task packs b for itself: what another core has written costs more than packing it again.
 //
 // GF/s of one core of an Emerald Rapids (FMA peak 171, float64 86) by processor time, best of three runs, and of the libraries'
 // tiles in its place, in turns (at fbdd19e1; T: b transposed, TT: both):
@@ -29,6 +29,14 @@
 // Not better: tasks of 256 rows whose a is packed for all of them first (float32 the same, float64 5 % slower), pieces of 384,
 // rows of the next piece of a asked for while blocks are multiplied.
 //
+// Few rows, and few columns of a transposed a, in microseconds of one thread, libraries' and these, least of five runs in turns
+// (Intel, family 6, model 167, with others at work that took from 1.0 to 3 times as much, e9842322):
+//   float64  16 x 1,024 x 1,024       1,333  1,105   8 x 1,024 x 1,024         798  644
+//            1,024 x 1,024 x 16, a T  1,257  1,057   1,024 x 1,024 x 8, a T  1,048  633
+//   float32  1,024 x 1,024 x 16, a T    601    470   1,024 x 1,024 x 8, a T    551  303
+// Not better: steps of the matrix copied or fetched ahead for the loops of thin.cpp; of b of 32 MiB, 0.4 to 0.8 of the libraries'
+// rate.
+//
 // Where a core's time goes in float32 1024^3 (one thread, sampled every 4 ms, 2,247 samples, c954bc6b): blocks 93 %, packing 6 %.
 // At 144 GF/s beside a peak of 175 the blocks run at 88 % of it; at all of it they would make 93 %.
 //
@@ -37,16 +45,19 @@
 #include "deckle/kernels/cpu/matmul/blocked_product.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/matmul/register_blocks.h"
+#include "deckle/kernels/cpu/simd/transpose.h"
 
 namespace deckle::kernels::cpu::matmul {
 namespace {
 
 constexpr int64_t kLeastSide = 16, kLeastDepth = 8;  // libraries have kernels for flat products
+constexpr int64_t kFewestRows = 4;                   // but not for few rows of a
 constexpr int64_t kLeastPackedRows = 64, kLeastReuse = 40,
                   kLeastReuseAlongK = 260;  // packing b pays from so many products an element on
 constexpr int64_t kLongDepth = 384;         // of K, from which on that of the third counts
@@ -59,12 +70,14 @@ constexpr int64_t kStepBytes = int64_t{8} << 20;    // of packed b
 constexpr int64_t kJoinedBytes = int64_t{8} << 20;  // of packed b of several items, of which each task reads one
 constexpr int64_t kTaskRows = 84;
 constexpr int64_t kTasks = 16;
-constexpr int64_t kGroupPanels = 4;          // of b, at least, of a task
-constexpr int64_t kInPlaceBytes = 1 << 18;   // of b: in the second cache
-constexpr int64_t kOwnBytes = 1 << 20;       // of b that a task packs for itself
-constexpr int64_t kOwnSmallBytes = 1 << 17;  // the same of one item
-constexpr int64_t kOwnBlocks = 3;            // of rows
-constexpr int64_t kRangeElements = 1 << 14;  // packed in a range: about 5 us
+constexpr int64_t kGroupPanels = 4;                  // of b, at least, of a task
+constexpr int64_t kInPlaceBytes = 1 << 18;           // of b: in the second cache
+constexpr int64_t kFewRowsBytes = int64_t{8} << 20;  // of b that few rows read as it lies
+constexpr int64_t kFewRowsDepth = 128;               // of K, at a time there
+constexpr int64_t kOwnBytes = 1 << 20;               // of b that a task packs for itself
+constexpr int64_t kOwnSmallBytes = 1 << 17;          // the same of one item
+constexpr int64_t kOwnBlocks = 3;                    // of rows
+constexpr int64_t kRangeElements = 1 << 14;          // packed in a range: about 5 us
 constexpr int64_t kRangeMultiplications = 1 << 19;
 constexpr int64_t kPackSteps = 32;  // of K
 
@@ -128,10 +141,18 @@ struct Grid {
   static bool may_share_a(int64_t m) { return parts(m, kTaskRows) < kTasks; }
 };
 
+/// So few rows of a that b, which lies along the columns of c, is read but twice: packing it would take longer. A large b is
+/// left to the libraries, which read its rows in order.
+bool has_few_rows(const Product& product) {
+  const Matrix &a = product.a, &b = product.b;
+  return a.rows >= kFewestRows && a.rows <= 2 * kMostBlockRows && b.cols >= kLeastPackedRows && b.col_stride == 1 &&
+         product.batch.empty() && b.rows <= kFewRowsBytes / (std::max(b.cols, b.row_stride) * item_size(b.dtype));
+}
+
 template <typename T>
 class Multiplication {
  public:
-  Multiplication(const Product& product, const RegisterBlocks<T>& blocks)
+  Multiplication(const Product& product, const RegisterBlocks<T>& blocks, bool few_rows)
       : product_(product),
         blocks_(blocks),
         m_(product.a.rows),
@@ -139,8 +160,9 @@ class Multiplication {
         k_(product.a.cols),
         wide_(blocks.cols()),
         panels_(parts(n_, wide_)),
-        in_place_(product.b.col_stride == 1 && k_ <= kDepth<T> &&
-                  k_ * std::max(n_, product.b.row_stride) * static_cast<int64_t>(sizeof(T)) <= kInPlaceBytes) {}
+        few_rows_(few_rows),
+        in_place_(few_rows_ || (product.b.col_stride == 1 && k_ <= kDepth<T> &&
+                                k_ * std::max(n_, product.b.row_stride) * static_cast<int64_t>(sizeof(T)) <= kInPlaceBytes)) {}
 
   bool worthwhile() const {
     if (in_place_) return true;
@@ -152,7 +174,7 @@ class Multiplication {
   void run() {
     Scratch scratch;
     bias_ = dense_bias(scratch);
-    const std::vector<Depth> steps = depth_steps(depth_pieces(k_, product_.chunk, kDepth<T>));
+    const std::vector<Depth> steps = depth_steps(depth_pieces(k_, product_.chunk, few_rows_ ? kFewRowsDepth : kDepth<T>));
     const int64_t items = product_.items(), bytes = panel_size(k_) * panels_ * static_cast<int64_t>(sizeof(T));
     const int64_t row_blocks = Grid(m_).row_blocks;
     if (steps.size() == 1 && items >= kTasks && bytes <= kOwnBytes) {
@@ -366,28 +388,57 @@ class Multiplication {
   const Product& product_;
   const RegisterBlocks<T>& blocks_;
   const int64_t m_, n_, k_, wide_, panels_;
-  const bool in_place_;
+  const bool few_rows_, in_place_;
   const T* bias_ = nullptr;
   T* a_ = nullptr;
   T* b_ = nullptr;
 };
 
 template <typename T>
-bool multiply_typed(const Product& product) {
+bool multiply_typed(const Product& product, bool few_rows) {
   const RegisterBlocks<T>& blocks = register_blocks().template of<T>();
   if (blocks.rows == 0) return false;
-  Multiplication<T> multiplication(product, blocks);
+  if (!few_rows && (product.a.rows < kLeastSide || product.b.cols < kLeastSide)) return false;
+  Multiplication<T> multiplication(product, blocks, few_rows);
   if (!multiplication.worthwhile()) return false;
   multiplication.run();
   return true;
 }
 
+/// Of few columns where a lies along them: the transposed product, whose few rows they are.
+template <typename T>
+bool multiply_turned(const Product& product) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  const auto turn = [](const Matrix& matrix) {
+    return Matrix{matrix.data, matrix.dtype, matrix.cols, matrix.rows, matrix.col_stride, matrix.row_stride};
+  };
+  const int64_t m = product.a.rows, n = product.b.cols;
+  if (product.bias != nullptr || product.a_blocks != nullptr) return false;
+  Product turned = product;
+  turned.a = turn(product.b), turned.b = turn(product.a), turned.c_leading = m;
+  if (!has_few_rows(turned)) return false;
+  Scratch scratch;
+  auto* const c = scratch.take<Bits>(m * n);
+  turned.c = c;
+  if (!multiply_typed<T>(turned, true)) return false;
+  parallel_for(m, kRangeElements / n, [&](int64_t begin, int64_t end) {
+    simd::transpose(c + begin, m, n, end - begin, static_cast<Bits*>(product.c) + begin * product.leading(), product.leading());
+  });
+  return true;
+}
+
+template <typename T>
+bool multiply_any(const Product& product) {
+  // Of float32 libraries multiply few rows as fast.
+  return multiply_turned<T>(product) || multiply_typed<T>(product, sizeof(T) == 8 && has_few_rows(product));
+}
+
 }  // namespace
 
 bool multiply_blocked(const Product& product) {
-  if (product.a.rows < kLeastSide || product.b.cols < kLeastSide || product.a.cols < kLeastDepth) return false;
-  if (product.a.dtype == DType::float32) return multiply_typed<float>(product);
-  if (product.a.dtype == DType::float64) return multiply_typed<double>(product);
+  if (product.a.cols < kLeastDepth) return false;
+  if (product.a.dtype == DType::float32) return multiply_any<float>(product);
+  if (product.a.dtype == DType::float64) return multiply_any<double>(product);
   return false;
 }
 

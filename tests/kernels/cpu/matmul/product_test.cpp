@@ -114,13 +114,14 @@ TEST_P(EveryDType, MmEqualsTheNaiveProductInEveryLayout) {
   }
 }
 
-// What direct.cpp and thin.cpp take: a vector on one side, with k in one chunk and in several, few multiplications in all, a
-// short k, and few rows or columns.
+// What direct.cpp and thin.cpp take, and blocked_product.cpp where it reads a factor as it lies: a vector on one side, with k in
+// one chunk and in several, few multiplications in all, a short k, and few rows or columns.
 TEST_P(EveryDType, VectorsAndSmallMatricesInEveryLayout) {
-  for (const Shape& shape : {Shape{1, 900, 70}, Shape{900, 1, 70}, Shape{1, 33, 5003}, Shape{77, 1, 2050}, Shape{1, 1, 4100},
-                             Shape{1100, 1, 300}, Shape{1, 1100, 300}, Shape{120, 1, 130}, Shape{8, 8, 8}, Shape{3, 130, 17},
-                             Shape{31, 5, 64}, Shape{700, 90, 1}, Shape{130, 257, 3}, Shape{9, 1100, 2}, Shape{70, 16, 300},
-                             Shape{16, 70, 300}, Shape{200, 9, 1100}, Shape{11, 500, 257}, Shape{4, 65, 600}}) {
+  for (const Shape& shape :
+       {Shape{1, 900, 70},   Shape{900, 1, 70},  Shape{1, 33, 5003}, Shape{77, 1, 2050}, Shape{1, 1, 4100},   Shape{1100, 1, 300},
+        Shape{1, 1100, 300}, Shape{120, 1, 130}, Shape{8, 8, 8},     Shape{3, 130, 17},  Shape{31, 5, 64},    Shape{700, 90, 1},
+        Shape{130, 257, 3},  Shape{9, 1100, 2},  Shape{70, 16, 300}, Shape{16, 70, 300}, Shape{200, 9, 1100}, Shape{11, 500, 257},
+        Shape{4, 65, 600},   Shape{7, 90, 2200}, Shape{90, 7, 2200}}) {
     for (int left = 0; left < 4; ++left) {
       for (int right = 0; right < 4; ++right) {
         const Buffer a = operand(shape.m, shape.k, GetParam(), left), b = operand(shape.k, shape.n, GetParam(), right);
