@@ -115,7 +115,29 @@ TEST(CudaGraphMemory, TheRecordingHasWhatOthersFreed) {
   EXPECT_EQ(made.device(), kGpu);
   const int64_t waits = cuda::counters(kGpu).waits;
   testing::expect_error([&] { cuda::Graph(kGpu, [&] { empty({most}, DType::uint8, kGpu); }); }, "in use by tensors");
-  EXPECT_EQ(cuda::counters(kGpu).waits, waits);
+  EXPECT_EQ(cuda::counters(kGpu).waits, waits + 1) << "for what others may have freed";
+}
+
+TEST(CudaGraphMemory, TheRecordingWaitsForWhatOtherStreamsFreed) {
+  NEEDS_GPU();
+  const Stream side = cuda::new_stream(kGpu);
+  empty_cache(kGpu);
+  const int64_t piece = cuda::pool::room(kGpu).available / 10 * 3;
+  {
+    const cuda::OnStream there(kGpu, side);
+    const Tensor x = zeros({piece}, DType::uint8, kGpu), y = zeros({piece}, DType::uint8, kGpu);
+  }
+  ASSERT_GE(memory_stats(kGpu).cached, 2 * piece);
+  const int64_t waits = cuda::counters(kGpu).waits;
+  Tensor made;
+  const cuda::Graph graph(kGpu, [&] {
+    made = Tensor();
+    made = zeros({2 * piece}, DType::uint8, kGpu);  // in no block that was freed
+  });
+  EXPECT_GE(cuda::counters(kGpu).waits, waits + 1);
+  EXPECT_EQ(memory_stats(kGpu).cached, 0);
+  graph.replay();
+  EXPECT_EQ(slice(made, 0, 2 * piece - 1, 2 * piece).item(), 0);
 }
 
 TEST(CudaGraphMemory, WhatALivingGraphHasIsInUse) {

@@ -18,6 +18,10 @@ Counts& counts(Device device) {
   return devices[static_cast<size_t>(device.index) % devices.size()];
 }
 
+void add(Counted what, Device device, int64_t amount) {
+  counts(device).of[static_cast<size_t>(what)].fetch_add(amount, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 Counters counters(Device device) {
@@ -29,7 +33,9 @@ Counters counters(Device device) {
 void count(Counted what, Device device, int64_t amount) {
   if (what == Counted::wait) refuse_in_capture("the host wait for the GPU");
   if (what == Counted::upload) refuse_in_capture("an upload, whose bytes would be gone at its replay");
-  counts(device).of[static_cast<size_t>(what)].fetch_add(amount, std::memory_order_relaxed);
+  add(what, device, amount);
 }
+
+void count_wait_for_memory(Device device) { add(Counted::wait, device, 1); }
 
 }  // namespace deckle::cuda

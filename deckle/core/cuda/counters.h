@@ -17,6 +17,9 @@ struct Counters {
 Counters counters(Device device);
 
 enum class Counted { block, wait, upload, read };
+/// Refuses what a recording cannot have.
 void count(Counted what, Device device, int64_t amount = 1);
+/// A wait for what other streams have, before there is no memory: a recording may have it.
+void count_wait_for_memory(Device device);
 
 }  // namespace deckle::cuda

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "deckle/base/check.h"
@@ -45,8 +46,8 @@ struct alignas(4096) FakeDevice {  // whose addresses are its streams' (new_stre
   int64_t taken_up = 0;  // of the reserved bytes
   int64_t in_use = 0;
   const int64_t capacity = number_of("DECKLE_FAKE_MEMORY", int64_t{2} << 30);
-  std::map<int64_t, std::vector<void*>> free;  // by size
-  std::map<void*, int64_t> used;               // and their sizes
+  std::map<std::pair<void*, int64_t>, std::vector<void*>> free;  // by stream, until a trim, and size
+  std::map<void*, int64_t> used;                                 // and their sizes
   std::atomic<intptr_t> streams{0};
 
   void reserve() {
@@ -241,36 +242,43 @@ void zero_bytes(void* memory, Device device, int64_t bytes) {
 
 namespace pool {
 
-void* take(int64_t bytes, Device device, Stream) {
+// As strict as a driver may be: what was given back serves the same stream and size, and others when the host has waited for it.
+void* take(int64_t bytes, Device device, Stream stream) {
   FakeDevice& fake = fake_device(device);
   const std::lock_guard lock(fake.mutex);
   fake.reserve();
-  if (fake.in_use + bytes > fake.capacity) return nullptr;
-  std::vector<void*>& again = fake.free[bytes];
-  void* block = nullptr;
-  if (!again.empty()) {
-    block = again.back();
-    again.pop_back();
-  } else {
-    if (fake.taken_up + bytes > kReserved) return nullptr;
-    block = fake.addresses + fake.taken_up;
-    fake.taken_up += bytes;
+  std::vector<void*>* again = &fake.free[{stream.handle, bytes}];
+  if (again->empty()) {
+    again = &fake.free[{nullptr, bytes}];
+    if (fake.in_use + bytes > fake.capacity || (again->empty() && fake.taken_up + bytes > kReserved)) return nullptr;
+    if (again->empty()) again->push_back(fake.addresses + std::exchange(fake.taken_up, fake.taken_up + bytes));
+    fake.in_use += bytes;
   }
-  fake.in_use += bytes;
+  void* const block = again->back();
+  again->pop_back();
   fake.used[block] = bytes;
   poison(block, bytes);
   return block;
 }
 
-void give(void* memory, int64_t bytes, Device device, Stream) noexcept {
+void give(void* memory, int64_t bytes, Device device, Stream stream) noexcept {
   FakeDevice& fake = fake_device(device);
   const std::lock_guard lock(fake.mutex);
-  fake.in_use -= bytes;
   fake.used.erase(memory);
-  fake.free[bytes].push_back(memory);
+  fake.free[{stream.handle, bytes}].push_back(memory);
 }
 
-void trim(Device) {}
+void trim(Device device) {
+  FakeDevice& fake = fake_device(device);
+  const std::lock_guard lock(fake.mutex);
+  for (auto& [from, blocks] : fake.free) {
+    if (from.first == nullptr) continue;
+    std::vector<void*>& common = fake.free[{nullptr, from.second}];
+    common.insert(common.end(), blocks.begin(), blocks.end());
+    fake.in_use -= from.second * std::ssize(blocks);
+    blocks.clear();
+  }
+}
 
 Room room(Device device) {
   FakeDevice& fake = fake_device(device);

@@ -71,8 +71,9 @@ Cache& cache(Device device) {
 /// Whether blocks freed in this stream are still in use: a graph that lives writes and reads them in each replay.
 bool serves_a_graph(const Cache& shared, void* stream) { return shared.kept.contains(stream); }
 
-/// Gives free blocks back to the pool, but for those of a recorded stream.
-void give_back_free(Cache& shared, Device device) {
+/// Gives free blocks back to the pool, but for those of a recorded stream, and all to the system that the pool has by then. Waits
+/// for the streams that had them; those that are recorded are none of these, so a recording may call it.
+void release(Cache& shared, Device device) {
   std::erase_if(shared.free, [&](const auto& entry) {
     const auto& [taker, size] = entry.first;
     if (serves_a_graph(shared, taker)) return false;
@@ -80,11 +81,6 @@ void give_back_free(Cache& shared, Device device) {
     shared.stats.cached -= size * std::ssize(entry.second);
     return true;
   });
-}
-
-void release(Cache& shared, Device device) {
-  count(Counted::wait, device);
-  give_back_free(shared, device);
   pool::trim(device);
 }
 
@@ -119,8 +115,8 @@ void* allocate(int64_t bytes, Device device) {
     const Stream taker = capturing() ? default_stream(device) : now;
     block = pool::take(size, device, taker);
     if (block == nullptr) {
-      // While a graph is recorded nobody can wait: what is free goes back, but the driver keeps it for the pool.
-      capturing() ? give_back_free(shared, device) : release(shared, device);
+      count_wait_for_memory(device);
+      release(shared, device);
       block = pool::take(size, device, taker);
     }
     if (block == nullptr) {
@@ -227,6 +223,7 @@ void reset_peak_memory(Device device) {
 }
 
 void empty_cache(Device device) {
+  count(Counted::wait, device);
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   release(shared, device);

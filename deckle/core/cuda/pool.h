@@ -10,7 +10,7 @@ namespace deckle::cuda::pool {
 
 /// For what comes next in the stream; nullptr if there is not enough.
 void* take(int64_t bytes, Device device, Stream stream);
-/// May be taken again after what is in the stream now.
+/// May be taken again after what is in the stream now; for another stream, or in another size, perhaps only after trim.
 void give(void* memory, int64_t bytes, Device device, Stream stream) noexcept;
 /// Waits for the device, and returns to the system what was given back.
 void trim(Device device);
