@@ -112,17 +112,17 @@ ExprPtr mul(const ExprPtr& a, const ExprPtr& b) {
   }
   if (!is_number(a) && is_binary(b, "*") && is_number(b->args[0])) return mul(b->args[0], mul(a, b->args[1]));
   if (is_binary(a, "*") && is_number(a->args[0])) return mul(a->args[0], mul(a->args[1], b));
+  // A factor moves into a choice between numbers, and a choice between 0 and something stays one: no 0 * inf, no 0 / 0.
+  if (is_where(b) && (is_number(b->args[1]) || is_number(b->args[2])))
+    return where(b->args[0], mul(a, b->args[1]), mul(a, b->args[2]));
+  if (is_where(a) && (is_number(a->args[1]) || is_number(a->args[2])))
+    return where(a->args[0], mul(a->args[1], b), mul(a->args[2], b));
   if (is_binary(b, "/") && is_number(b->args[0], 1)) return div(a, b->args[1]);
   // A quotient of a number may overflow where the product does not; in this order no step does.
   if (!is_number(a) && is_binary(b, "/") && is_number(b->args[0]) && !is_number(b->args[1])) {
     const bool shrinks = std::abs(value_of(b->args[0])) < 1;
     return shrinks ? div(mul(b->args[0], a), b->args[1]) : mul(b->args[0], div(a, b->args[1]));
   }
-  // A factor moves into a choice between numbers, and a choice between 0 and something stays one: 0 * inf must not arise.
-  if (is_where(b) && (is_number(b->args[1]) || is_number(b->args[2])))
-    return where(b->args[0], mul(a, b->args[1]), mul(a, b->args[2]));
-  if (is_where(a) && (is_number(a->args[1]) || is_number(a->args[2])))
-    return where(a->args[0], mul(a->args[1], b), mul(a->args[2], b));
   return binary("*", a, b);
 }
 

@@ -38,6 +38,8 @@ TEST(Derivative, IsSimplified) {
   EXPECT_EQ(slope("x / 3"), "1.0 / 3") << "a gradient is divided by 3, not multiplied by a rounded third";
   EXPECT_EQ(to_string(algebra::simplify(parse("y * (2 / x)"))), "2 * (y / x)") << "2 / x may overflow";
   EXPECT_EQ(to_string(algebra::simplify(parse("y * (0.4 / x)"))), "0.4 * y / x") << "y / x may overflow first";
+  EXPECT_EQ(to_string(algebra::simplify(parse("where(y > 0, y, 0) * (2 / x)"))), "where(y > 0, 2 * (y / x), 0)") << "not 0 / 0";
+  EXPECT_EQ(to_string(algebra::simplify(parse("where(y > 0, y, 0) * (1 / x)"))), "where(y > 0, y / x, 0)");
 }
 
 TEST(Derivative, KeepsFactorsThatTogetherOverflowOrVanish) {
