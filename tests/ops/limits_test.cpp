@@ -91,6 +91,11 @@ TEST(Limits, OfCrossEntropyOfTinyProbabilities) {
     }
     EXPECT_NEAR(reverse(loss)(full({1}, x, DType::float64)).item(), -1, 1e-12) << x;
   }
+  for (const double x : {-88.0, -89.0, -90.0}) {  // float32's largest number is infinite in bfloat16
+    const double slope = reverse(loss)(full({1}, x, DType::bfloat16)).item();
+    EXPECT_LT(slope, 0) << x;
+    EXPECT_GE(slope, -1.02) << x;
+  }
 }
 
 TEST(Limits, OfADivergence) {
