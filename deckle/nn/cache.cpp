@@ -6,7 +6,6 @@
 
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
-#include "deckle/core/shown.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/ops/copy_lists.h"
 #include "deckle/ops/generated/shape.h"
@@ -126,10 +125,11 @@ void KeyValueCache::write(int64_t layer, const NestedTensor& keys, const NestedT
   RowCopies copies;
   for (const auto& [from, memory] : {std::pair(&keys, &layers_[static_cast<size_t>(layer)].keys),
                                      std::pair(&values, &layers_[static_cast<size_t>(layer)].values)}) {
-    check(from->ragged_dims() == 1 && from->components() == sequences() && from->dim() == 4 && from->size(2) == kv_heads_ &&
-              from->size(3) == head_dim_ && from->dtype() == memory->dtype(),
-          "rows of {} (expected {} [{}, ragged, {}, {}], as the cache has them)", Shown{*from}, name(memory->dtype()),
-          sequences(), kv_heads_, head_dim_);
+    const bool fit = from->ragged_dims() == 1 && from->components() == sequences() && from->dim() == 4 &&
+                     from->size(2) == kv_heads_ && from->size(3) == head_dim_ && from->dtype() == memory->dtype();
+    if (!fit)
+      fail("rows of {} (expected {} [{}, ragged, {}, {}], as the cache has them)", to_string(*from), name(memory->dtype()),
+           sequences(), kv_heads_, head_dim_);
     const Tensor rows = contiguous(from->values());
     for (int64_t b = 0; b < sequences(); ++b) {
       const auto at = static_cast<size_t>(b);

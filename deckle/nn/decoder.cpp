@@ -7,7 +7,6 @@
 #include "deckle/autograd/grad_mode.h"
 #include "deckle/base/check.h"
 #include "deckle/core/kept.h"
-#include "deckle/core/shown.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/nested/capacity.h"
 #include "deckle/nested/kept_rows.h"
@@ -108,8 +107,8 @@ void check_tokens(const Tensor& tokens, int64_t vocab) {
 }
 
 int64_t predicted_tokens(const NestedTensor& tokens) {
-  check(tokens.ragged_dims() == 1 && tokens.values().dim() == 1, Argument{"tokens"}, "have shape {} (expected [B, ragged])",
-        Shown{tokens});
+  if (tokens.ragged_dims() != 1 || tokens.values().dim() != 1)
+    fail(Argument{"tokens"}, "have shape {} (expected [B, ragged])", to_string(tokens));
   int64_t count = 0;
   for (const int64_t length : tokens.ragged()->sizes()) count += std::max<int64_t>(length - 1, 0);
   return count;
@@ -147,8 +146,8 @@ KeyValueCache DecoderLM::make_cache() const {
 }
 
 Tensor DecoderLM::next_logits(const NestedTensor& tokens, KeyValueCache& cache) const {
-  check(tokens.ragged_dims() == 1 && tokens.dim() == 2, Argument{"tokens"}, "have shape {} (expected [B, ragged])",
-        Shown{tokens});
+  if (tokens.ragged_dims() != 1 || tokens.dim() != 2)
+    fail(Argument{"tokens"}, "have shape {} (expected [B, ragged])", to_string(tokens));
   check(tokens.components() == cache.sequences(), "tokens of {} sequences, the cache has {} (expected as many)",
         tokens.components(), cache.sequences());
   const RaggedShape& shape = *tokens.ragged();
