@@ -191,12 +191,25 @@ void tile_of_deviations(const DeviationRows<T>& of, int64_t rows, int64_t n, red
       of.columns(size, n, x.rows(r, size), mean, missed, divisor, factor, differences);
       reduce::sums().f64.columns({differences.first, differences.stride, size}, n, rest);
     });
+    bool finite = true;
     for (int64_t c = 0; c < n; ++c) {
       missed[c] = rest[c].total() / count;
-      if (!std::isfinite(missed[c])) left_range.push_back(c);
+      finite = finite && std::isfinite(missed[c]);
+    }
+    if (!finite) {
+      T holes[kMostColumns] = {};  // NaN of columns with infinity or NaN
+      reduce::for_blocks(rows, [&](int64_t r, int64_t size) {
+        const reduce::Columns<const T> from = x.rows(r, size);
+        for (int64_t i = 0; i < size; ++i) {
+          for (int64_t c = 0; c < n; ++c) holes[c] += from.row(i)[c] - from.row(i)[c];
+        }
+      });
+      for (int64_t c = 0; c < n; ++c) {
+        if (!std::isfinite(missed[c]) && holes[c] == 0) left_range.push_back(c);
+      }
     }
   }
-  // Columns that a sum or a difference led out of the range, one after another, as rows: these know what to do.
+  // Finite columns that a sum or a difference led out of the range, one after another, as rows: these know what to do.
   std::vector<T> again(left_range.size() * static_cast<size_t>(rows));
   for (size_t k = 0; k < left_range.size(); ++k) {
     const int64_t c = left_range[k];
