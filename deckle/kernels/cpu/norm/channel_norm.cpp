@@ -71,7 +71,7 @@ class Channels {
     sums_ = take_sums(gradient != nullptr);
     if (self.dtype == DType::float64) {
       add_all<double>(gradient);
-      if (!within_double()) scale_columns(), add_all<double>(gradient);
+      if (!within_double() && scale_columns()) add_all<double>(gradient);
     } else {
       add_all<float>(gradient);
       wide_ = !usual();
@@ -176,16 +176,16 @@ class Channels {
   }
 
   /// Of a column that left the range the largest element comes to [2, 4), unless the root of eps is larger; elements that are all
-  /// one come to 0.
-  void scale_columns() {
+  /// one come to 0. False, and no copy made, where that changes none: those with NaN or infinity.
+  bool scale_columns() {
     units_ = scratch_.take<double>(n_);
     std::fill_n(units_, n_, std::sqrt(eps_));
-    double *const scaled = scratch_.take<double>(rows_ * n_), *const factors = scratch_.take<double>(n_);
+    double* const factors = scratch_.take<double>(n_);
     std::fill_n(factors, n_, 0.0);  // 1 of columns whose elements differ
     const double* const x = self_.ptr<double>();
-    for (int64_t i = 0; i < rows_ * n_; ++i) {
-      units_[i % n_] = std::max(std::abs(x[i]), units_[i % n_]);  // NaN does not stay
-      if (x[i] != x[i % n_]) factors[i % n_] = 1;
+    for (int64_t i = 0, c = 0; i < rows_ * n_; ++i, c = c + 1 < n_ ? c + 1 : 0) {
+      units_[c] = std::max(units_[c], std::abs(x[i])) + (x[i] - x[i]);  // NaN from the first NaN or infinity on
+      if (x[i] != x[c]) factors[c] = 1;
     }
     for (int64_t c = 0; c < n_; ++c) {
       const bool scales = !within_double(c) && units_[c] > 0 && std::isfinite(units_[c]);
@@ -193,8 +193,11 @@ class Channels {
       factors[c] = scales ? std::ldexp(factors[c], exponent) : 1;
       units_[c] = std::ldexp(1.0, exponent);
     }
-    for (int64_t i = 0; i < rows_ * n_; ++i) scaled[i] = x[i] * factors[i % n_];
+    if (std::all_of(factors, factors + n_, [](double factor) { return factor == 1; })) return false;
+    double* const scaled = scratch_.take<double>(rows_ * n_);
+    for (int64_t i = 0, c = 0; i < rows_ * n_; ++i, c = c + 1 < n_ ? c + 1 : 0) scaled[i] = x[i] * factors[c];
     self_.data = scaled;
+    return true;
   }
 
   View self_;
