@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <vector>
 
 #include "deckle/core/from_data.h"
 #include "deckle/functional/transforms.h"
@@ -73,6 +74,17 @@ TEST(Limits, OfLogarithmsOfTinyNumbers) {
   EXPECT_NEAR(slope([](const Tensor& t) { return log(t); }).to_vector()[0], std::log(tiny) + 1, 1e-4);
   EXPECT_NEAR(slope([](const Tensor& t) { return log2(t); }).to_vector()[0], std::log2(tiny) + 1 / std::log(2.0), 1e-4);
   EXPECT_NEAR(slope([](const Tensor& t) { return log10(t); }).to_vector()[0], std::log10(tiny) + 1 / std::log(10.0), 1e-4);
+}
+
+/// Of a number with a reciprocal beyond float32: what arrives is tiny, or 0.
+TEST(Limits, OfReciprocalRootsOfTinyNumbers) {
+  const auto tiny = static_cast<double>(1e-39F), arriving = static_cast<double>(1e-30F);
+  const Tensor weight = tensor(std::vector<float>{1e-30F, 0}), x = full({2}, tiny, DType::float32);
+  for (const Tensor& slope : {reverse([&](const Tensor& t) { return weight * rsqrt(t); })(x),
+                              jvp([](const Tensor& t) { return rsqrt(t); }, x, weight).second}) {
+    EXPECT_NEAR(slope.to_vector()[0] / (-0.5 * arriving * std::pow(tiny, -1.5)), 1, 1e-5);
+    EXPECT_EQ(slope.to_vector()[1], 0);
+  }
 }
 
 /// 1 / p is beyond float32 from sigmoid(-88.8) on, and the logarithm of p not yet -100.
