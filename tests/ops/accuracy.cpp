@@ -67,6 +67,8 @@ const std::map<std::string, Bounds> kBounds = {
     {"atan", {.slope_floor = kTiny}},
     {"atan2", {.slope_floor = kTiny, .left_out = [](const Point& at) { return outside(std::hypot(at[0], at[1])); }}},
     {"hypot", {.left_out = [](const Point& at) { return outside(std::hypot(at[0], at[1])); }}},
+    // Twice the slope is computed first.
+    {"rsqrt", {.left_out = [](const Point& at) { return std::pow(std::abs(at[0]), -1.5) > kMost; }}},
     // Sums of two terms that cross zero.
     {"lerp_Tensor",
      {.value_floor_at =
