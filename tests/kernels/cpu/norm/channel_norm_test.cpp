@@ -79,6 +79,23 @@ TEST_P(ChannelNorm, EqualsItsDefinition) {
   }
 }
 
+/// Both passes without parameters, into poisoned memory.
+struct Bare {
+  Buffer y, dx, dw, db;
+
+  Bare(const Buffer& x, const Buffer& g, double eps, DType statistics)
+      : y(testing::poisoned(sizes(x), x.view.dtype)),
+        dx(testing::poisoned(sizes(x), x.view.dtype)),
+        dw(testing::poisoned({x.view.sizes[1]}, statistics)),
+        db(testing::poisoned({x.view.sizes[1]}, statistics)) {
+    channel_norm(kContext, x.view, View{}, View{}, eps, y.view);
+    channel_norm_backward(kContext, g.view, x.view, View{}, eps, dx.view, dw.view, db.view);
+  }
+
+ private:
+  static std::vector<int64_t> sizes(const Buffer& of) { return {of.view.sizes[0], of.view.sizes[1]}; }
+};
+
 TEST(ChannelNormOfFarColumns, IsAsRightAsTheElementsAre) {
   for (const auto& [dtype, centre] : {std::pair(DType::float32, 30000.0), std::pair(DType::float64, 1e12)}) {
     const int64_t rows = 768, n = 5;
@@ -86,13 +103,10 @@ TEST(ChannelNormOfFarColumns, IsAsRightAsTheElementsAre) {
     for (int64_t i = 0; i < rows * n; ++i) testing::store(x.view.data, dtype, i, testing::load(x.view.data, dtype, i) + centre);
     const Values ones(5, 1.0), zeros(5, 0.0);
     const Naive want = naive(rows, n, testing::values(x.view), testing::values(g.view), ones, zeros, 1e-3, centre);
-    const Buffer y = testing::poisoned({rows, n}, dtype), dx = testing::poisoned({rows, n}, dtype),
-                 dw = testing::poisoned({n}, dtype), db = testing::poisoned({n}, dtype);
-    channel_norm(kContext, x.view, View{}, View{}, 1e-3, y.view);
-    channel_norm_backward(kContext, g.view, x.view, View{}, 1e-3, dx.view, dw.view, db.view);
-    testing::expect_close(y.view, want.y, tolerance(dtype), 4);
-    testing::expect_close(dx.view, want.dx, tolerance(dtype), 4);
-    testing::expect_close(dw.view, want.dw, tolerance(dtype), 100);
+    const Bare got(x, g, 1e-3, dtype);
+    testing::expect_close(got.y.view, want.y, tolerance(dtype), 4);
+    testing::expect_close(got.dx.view, want.dx, tolerance(dtype), 4);
+    testing::expect_close(got.dw.view, want.dw, tolerance(dtype), 100);
   }
 }
 
@@ -104,15 +118,12 @@ TEST(ChannelNormOfAnySize, IsRightWhereSquaresAreNoFloats) {
     Values scaled = testing::values(x.view);
     for (double& value : scaled) value /= size;
     const Naive want = naive(100, 3, scaled, testing::values(g.view), ones, zeros, 0, 0);
-    const Buffer y = testing::poisoned({100, 3}, DType::float32), dx = testing::poisoned({100, 3}, DType::float32),
-                 dw = testing::poisoned({3}, DType::float32), db = testing::poisoned({3}, DType::float32);
     SCOPED_TRACE(size);
-    channel_norm(kContext, x.view, View{}, View{}, 0, y.view);
-    channel_norm_backward(kContext, g.view, x.view, View{}, 0, dx.view, dw.view, db.view);
-    testing::expect_close(y.view, want.y, tolerance(DType::float32), 4);
-    testing::expect_close(dw.view, want.dw, tolerance(DType::float32), 40);
+    const Bare got(x, g, 0, DType::float32);
+    testing::expect_close(got.y.view, want.y, tolerance(DType::float32), 4);
+    testing::expect_close(got.dw.view, want.dw, tolerance(DType::float32), 40);
     if (size > 1e30) continue;  // these gradients are no floats
-    Values slopes = testing::values(dx.view);
+    Values slopes = testing::values(got.dx.view);
     const Buffer unscaled({100, 3}, DType::float64);
     for (size_t i = 0; i < slopes.size(); ++i) unscaled.view.ptr<double>()[i] = slopes[i] * size;
     testing::expect_close(unscaled.view, want.dx, tolerance(DType::float32), 16);
@@ -125,16 +136,13 @@ TEST(ChannelNormOfAnySize, IsRightWhereSquaresAreNoDoubles) {
     const Values ones(3, 1.0), zeros(3, 0.0), plain = testing::values(x.view);
     for (int64_t i = 0; i < 300; ++i) x.view.ptr<double>()[i] *= i % 3 == 0 ? 1 : size / 4;  // the first column is usual
     const Naive want = naive(100, 3, plain, testing::values(g.view), ones, zeros, 0, 0);
-    const Buffer y = testing::poisoned({100, 3}, DType::float64), dx = testing::poisoned({100, 3}, DType::float64),
-                 dw = testing::poisoned({3}, DType::float64), db = testing::poisoned({3}, DType::float64);
     SCOPED_TRACE(size);
-    channel_norm(kContext, x.view, View{}, View{}, 0, y.view);
-    channel_norm_backward(kContext, g.view, x.view, View{}, 0, dx.view, dw.view, db.view);
-    testing::expect_close(y.view, want.y, tolerance(DType::float64), 4);
-    testing::expect_close(dw.view, want.dw, tolerance(DType::float64), 40);
+    const Bare got(x, g, 0, DType::float64);
+    testing::expect_close(got.y.view, want.y, tolerance(DType::float64), 4);
+    testing::expect_close(got.dw.view, want.dw, tolerance(DType::float64), 40);
     if (size > 1e300) continue;  // these gradients are no normal doubles
-    for (int64_t i = 0; i < 300; ++i) dx.view.ptr<double>()[i] *= i % 3 == 0 ? 1 : size / 4;
-    testing::expect_close(dx.view, want.dx, tolerance(DType::float64), 16);
+    for (int64_t i = 0; i < 300; ++i) got.dx.view.ptr<double>()[i] *= i % 3 == 0 ? 1 : size / 4;
+    testing::expect_close(got.dx.view, want.dx, tolerance(DType::float64), 16);
   }
 }
 
@@ -142,23 +150,17 @@ TEST(ChannelNormOfAnySize, OfOneValueIsZero) {
   const Buffer x({3, 2}, DType::float64), g({3, 2}, DType::float64);
   for (int64_t i = 0; i < 6; ++i)
     x.view.ptr<double>()[i] = i % 2 == 0 ? 1.7e308 : 7, g.view.ptr<double>()[i] = static_cast<double>(i);
-  const Buffer y = testing::poisoned({3, 2}, DType::float64), dx = testing::poisoned({3, 2}, DType::float64),
-               dw = testing::poisoned({2}, DType::float64), db = testing::poisoned({2}, DType::float64);
-  channel_norm(kContext, x.view, View{}, View{}, 0.25, y.view);
-  channel_norm_backward(kContext, g.view, x.view, View{}, 0.25, dx.view, dw.view, db.view);
-  EXPECT_EQ(testing::values(y.view), Values(6, 0.0));
-  EXPECT_EQ(testing::values(dx.view), (Values{-4, -4, 0, 0, 4, 4}));
+  const Bare got(x, g, 0.25, DType::float64);
+  EXPECT_EQ(testing::values(got.y.view), Values(6, 0.0));
+  EXPECT_EQ(testing::values(got.dx.view), (Values{-4, -4, 0, 0, 4, 4}));
 }
 
 TEST(ChannelNormThreads, ResultsDoNotDependOnTheirNumber) {
   for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{5000, 100}, {300, 3000}}) {
     const Buffer x = testing::random_normal(sizes, DType::bfloat16), g = testing::random_normal(sizes, DType::bfloat16);
     testing::expect_same_for_thread_counts([&] {
-      const Buffer y = testing::poisoned(sizes, DType::bfloat16), dx = testing::poisoned(sizes, DType::bfloat16),
-                   dw = testing::poisoned({sizes[1]}, DType::float32), db = testing::poisoned({sizes[1]}, DType::float32);
-      channel_norm(kContext, x.view, View{}, View{}, 1e-3, y.view);
-      channel_norm_backward(kContext, g.view, x.view, View{}, 1e-3, dx.view, dw.view, db.view);
-      return testing::bytes(y, dx, dw, db);
+      const Bare got(x, g, 1e-3, DType::float32);
+      return testing::bytes(got.y, got.dx, got.dw, got.db);
     });
   }
 }
