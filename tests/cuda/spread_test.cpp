@@ -1,4 +1,4 @@
-// Variance and standard deviation of float64 of any size on a GPU: of rows, columns and components, and their slopes.
+// Mean, variance and standard deviation of float64 of any size on a GPU: of rows, columns and components, and slopes.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -94,6 +94,36 @@ TEST(CudaSpread, HasItsSlope) {
     const auto variance = [&](const Tensor& y) { return var(y, std::nullopt, {.correction = 0}); };
     EXPECT_NEAR(grad(variance, x).to_vector()[1] / u, 1, 1e-14);
   }
+}
+
+/// Sums of 2^1023 and more leave float64, on the way or for good; the mean never does.
+TEST(CudaMean, OfElementsWhoseSumLeavesFloat64) {
+  NEEDS_GPU();
+  const double u = 0x1p1022;
+  for (const int64_t n : {1, 3, 40, 1500, 20'000}) {  // a warp a row, a block, parts of one
+    for (const int64_t copies : {1, 16, 21}) {
+      SCOPED_TRACE(std::to_string(copies) + " x " + std::to_string(n));
+      std::vector<double> packed, want;
+      std::vector<int64_t> lengths(copies, n);
+      for (int64_t c = 0; c < copies; ++c) {
+        // u (1 + c / 64) (2 - alternating by the row's index): an odd n has one more of the larger.
+        const double of_row = u * (1 + static_cast<double>(c) / 64);
+        for (int64_t i = 0; i < n; ++i) packed.push_back(i % 2 == 0 ? of_row * 1.25 : of_row);
+        want.push_back(of_row * (1 + 0.25 * static_cast<double>((n + 1) / 2) / static_cast<double>(n)));
+      }
+      const Tensor rows = tensor(packed).reshape({copies, n}).to(kGpu), turned = rows.t().contiguous();
+      const NestedTensor components = NestedTensor::from_lengths(rows.reshape({copies * n}), lengths);
+      for (const Tensor& got : {mean(rows, {1}), mean(turned, {0}), mean(components, {1}).dense()}) {
+        EXPECT_EQ(got.device(), kGpu);
+        const std::vector<double> here = got.to_vector();
+        for (int64_t c = 0; c < copies; ++c) EXPECT_NEAR(here[c] / want[c], 1, 1e-12) << "row " << c;
+      }
+    }
+  }
+  const double inf = std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::max();
+  EXPECT_EQ(mean(tensor({most, most, -most, -most}).to(kGpu)).item(), 0);
+  EXPECT_EQ(mean(tensor({inf, most, most}).to(kGpu)).item(), inf);
+  EXPECT_TRUE(std::isnan(mean(tensor({inf, most, -inf}).to(kGpu)).item()));
 }
 
 }  // namespace

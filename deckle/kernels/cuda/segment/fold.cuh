@@ -105,6 +105,15 @@ void fold(const Context& context, const View& self, const DeviceRagged& ragged, 
   deckle::cuda::check_launch(context.device);
 }
 
+/// Of floating elements, in double.
+template <class R>
+void fold_rows(const Context& context, const View& self, const RaggedView& ragged, const R& reduction, const View& result) {
+  if (result.numel() == 0) return;
+  const deckle::cuda::DeviceGuard guard(context.device);
+  const Uploaded uploaded(context, ragged);
+  fold<double>(context, self, uploaded.ragged(), reduction, {reduce::output_of(result), {}});
+}
+
 /// make(T()) gives the reduction in the type that self's elements are exact in.
 template <typename Make>
 void fold_exact(const Context& context, const View& self, const RaggedView& ragged, const View& result, const Make& make,
