@@ -19,6 +19,7 @@ import torch.nn.functional as F
 
 BENCHMARKS = os.path.join(os.path.dirname(__file__), "..")
 sys.path[:0] = [os.path.join(BENCHMARKS, "language_model"), BENCHMARKS]
+from harness.compare import worst
 from harness.serve import serve
 from safetensors import load
 from small_calls import calls, nanoseconds
@@ -239,7 +240,7 @@ class Contender:
         except REFUSALS as error:
             return refusal(error)
         expected = {name: torch.from_numpy(value).flatten().double() for name, value in load(path).items()}
-        largest, where, floating = 0.0, "", False
+        differences = []
         for name in expected.keys() | results.keys():
             if name not in expected or name not in results:
                 return {"largest": None, "where": f"{name} is there on one side alone"}
@@ -251,8 +252,8 @@ class Contender:
                 continue
             scale = max(ours[ours.isfinite()].abs().max().item() if ours.isfinite().any() else 0, 1e-30)
             difference = torch.where(same, 0.0, (ours - theirs).abs()).max().item() / scale
-            if not difference <= largest:
-                largest, where, floating = difference, name, results[name].is_floating_point()
+            differences.append((difference, name, results[name].is_floating_point()))
+        largest, where, floating = worst(differences) or (0.0, "", False)
         return {"largest": largest, "where": where, "floating": floating}
 
 

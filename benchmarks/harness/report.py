@@ -52,9 +52,10 @@ class Budget:
 
 
 def share_of_others(before, after):
-    """Of all processors, what others used between the two: at most all, though the clocks' ticks may say a little more."""
+    """What others used between the two, of any processor, as a share of those that this run may use: at most all of them, though
+    the clocks' ticks may say a little more."""
     used = (after.all - before.all) - (after.own - before.own)
-    return min(1.0, max(0.0, used / ((after.at - before.at) * os.cpu_count())))
+    return min(1.0, max(0.0, used / ((after.at - before.at) * len(os.sched_getaffinity(0)))))
 
 
 def texts(path):

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 
 BENCHMARKS = os.path.join(os.path.dirname(__file__), "..")
 sys.path[:0] = [os.path.join(BENCHMARKS, "language_model"), BENCHMARKS]
+from harness.compare import worst
 from harness.serve import serve
 from safetensors import load
 
@@ -194,7 +195,7 @@ class Contender:
         except REFUSALS as error:  # a result that cannot be read
             return refusal(error)
         expected = {name: torch.from_numpy(value).flatten().double() for name, value in load(path).items()}
-        largest, where = 0.0, ""
+        differences = []
         for name in expected.keys() | results.keys():
             ours, theirs = expected.get(name), results.get(name)
             if ours is None or theirs is None or ours.numel() != theirs.numel():
@@ -204,8 +205,8 @@ class Contender:
             same = (ours == theirs) | (ours.isnan() & theirs.isnan())
             scale = ours.abs().clamp(min=max(ours[ours.isfinite()].square().mean().sqrt().nan_to_num().item(), 1e-30))
             difference = torch.where(same, 0.0, (ours - theirs).abs() / scale).max().item()
-            if not difference <= largest:
-                largest, where = difference, name
+            differences.append((difference, name))
+        largest, where = worst(differences) or (0.0, "")
         return {"largest": largest, "where": where}
 
 

@@ -6,6 +6,7 @@ import hashlib
 import importlib.machinery
 import importlib.util
 import json
+import math
 import os
 import pathlib
 import re
@@ -22,6 +23,7 @@ os.environ.pop("DECKLE_CPU", None)  # results of a forced instruction set are re
 from attention_cpu.needed import judge, key, share
 from dense_ops.summary import calls_of_turn, of_python, summary
 from harness import report, svg
+from harness.compare import worst
 from harness.contender import Contender
 
 RESULT = {"machine": "A machine, 2 cores", "commit": "0123456789", "date": "2026-01-02 03:04 UTC", "command": "run",
@@ -668,6 +670,20 @@ class Kept(Folder):
         subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < 0.7: pass"], check=True)
         after = report.Processors()
         self.assertGreater(after.own - before.own, 0.5)
+
+    def test_others_are_counted_of_the_processors_that_the_run_may_use(self):
+        before, after = unittest.mock.Mock(at=0, all=0, own=0), unittest.mock.Mock(at=10, all=11, own=10)
+        for mine, share in (({3}, 0.1), ({0, 5}, 0.05)):
+            with unittest.mock.patch("os.sched_getaffinity", return_value=mine):
+                self.assertEqual(report.share_of_others(before, after), share)
+
+
+class Compared(unittest.TestCase):
+    def test_a_nan_is_the_worst_wherever_it_stands(self):
+        for order in ([(math.nan, "x"), (0.0, "w"), (0.5, "b")], [(0.0, "w"), (0.5, "b"), (math.nan, "x")]):
+            self.assertEqual(worst(order)[1], "x")
+        self.assertEqual(worst([(0.0, "w"), (0.5, "b"), (0.25, "x")]), (0.5, "b"))
+        self.assertIsNone(worst([]))
 
 
 class Contenders(unittest.TestCase):
