@@ -9,6 +9,7 @@
 #include "deckle/base/check.h"
 #include "deckle/base/philox.h"
 #include "deckle/core/cuda/memory.h"
+#include "deckle/core/cuda/uses.h"
 #include "deckle/core/tensor_impl.h"
 #include "deckle/functional/transforms.h"
 #include "deckle/functional/variable.h"
@@ -22,9 +23,10 @@ bool differentiable(const Tensor& tensor) { return tensor.defined() && is_floati
 void put(const Tensor& to, int64_t first, std::span<const double> values) {
   auto* const place = static_cast<double*>(address(to)) + first;
   const auto bytes = static_cast<int64_t>(values.size_bytes());
-  if (to.device().is_cuda())
+  if (to.device().is_cuda()) {
+    cuda::use(to.storage()->data(), to.device());
     cuda::copy_bytes(place, to.device(), values.data(), {}, bytes);
-  else if (bytes > 0)
+  } else if (bytes > 0)
     std::memcpy(place, values.data(), static_cast<size_t>(bytes));
 }
 void put(const Tensor& to, int64_t at, double value) { put(to, at, {&value, 1}); }

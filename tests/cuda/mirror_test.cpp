@@ -50,6 +50,21 @@ TEST(CudaMirrors, AnArrayIsCopiedOnceForAllItsOwners) {
   EXPECT_EQ(cuda::mirror_of(x.host.data(), kGpu), nullptr);
 }
 
+TEST(CudaMirrors, ManyThingsAreMadeOfAnArrayOnceEach) {
+  NEEDS_GPU();
+  const Numbers x;
+  const int owner = 0;
+  cuda::keep_mirrors(&owner, {x.bytes()});
+  int64_t made = 0;
+  const auto ask = [&](int64_t key) { return cuda::made_of(x.host.data(), kGpu, {&key, 1}, 64, [&](void*) { ++made; }); };
+  std::vector<const void*> first;
+  for (int64_t key = 0; key < 100; ++key) first.push_back(ask(key));
+  EXPECT_EQ(made, 100);
+  for (int64_t key = 0; key < 100; ++key) EXPECT_EQ(ask(key), first[key]) << key;
+  EXPECT_EQ(made, 100);
+  cuda::drop_mirrors(&owner);
+}
+
 // As a segment op on a CPU would: the lock may be held by a thread that the child does not have.
 TEST(CudaMirrors, AChildOfForkDoesNotWaitForThem) {
   NEEDS_GPU();

@@ -35,7 +35,7 @@ struct Array {
   std::vector<Product> products;
 };
 
-constexpr size_t kMostProducts = 16;  // of one array
+constexpr size_t kMostProducts = 256;  // of one array
 
 /// Leaked on purpose: shapes in static storage are dropped after it would be gone.
 struct Mirrors {

@@ -24,7 +24,7 @@ const T* mirror_of(const T* host, Device device, int64_t least = 0) {
 }
 
 /// `bytes` of the device's memory beside the array, which `make` fills by work in this thread's stream when `key` is first asked
-/// for; by a few keys at most. nullptr: nobody keeps the array, there are too many keys, or it would be made in a recording.
+/// for; by 256 keys at most. nullptr: nobody keeps the array, there are too many keys, or it would be made in a recording.
 const void* made_of(const void* host, Device device, std::span<const int64_t> key, int64_t bytes,
                     const std::function<void(void*)>& make);
 
