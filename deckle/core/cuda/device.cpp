@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <mutex>
@@ -28,7 +29,7 @@ namespace {
 
 /// What a device has once for the process. Leaked on purpose: tensors in static storage may outlive any owner.
 struct State {
-  std::once_flag made;
+  std::atomic<bool> made{false};
   cudaStream_t stream = nullptr;
   IndexFault* fault = nullptr;
   std::mutex mutex;
@@ -36,16 +37,21 @@ struct State {
 };
 
 State& state(Device device) {
+  require(device);
   static auto* const states = new std::array<State, kMaxDevices>;
   State& found = (*states)[static_cast<size_t>(device.index)];
-  std::call_once(found.made, [&] {
-    const DeviceGuard guard(device);
-    check_call(cudaStreamCreateWithFlags(&found.stream, cudaStreamNonBlocking), "a stream");
-    void* word = nullptr;
-    check_call(cudaHostAlloc(&word, sizeof(IndexFault), cudaHostAllocPortable | cudaHostAllocMapped), "pinned memory");
-    found.fault = static_cast<IndexFault*>(word);
-    *found.fault = {};
-  });
+  // Every op asks: std::call_once would look up four words of the thread.
+  if (found.made.load(std::memory_order_acquire)) [[likely]]
+    return found;
+  const DeviceGuard guard(device);
+  const std::lock_guard lock(found.mutex);
+  if (found.stream == nullptr) check_call(cudaStreamCreateWithFlags(&found.stream, cudaStreamNonBlocking), "a stream");
+  if (found.fault == nullptr) {
+    void* words = nullptr;
+    check_call(cudaHostAlloc(&words, sizeof(IndexFault), cudaHostAllocPortable | cudaHostAllocMapped), "pinned memory");
+    found.fault = new (words) IndexFault{};
+  }
+  found.made.store(true, std::memory_order_release);
   return found;
 }
 
@@ -70,6 +76,8 @@ const Found& found() {
   return answer;
 }
 
+thread_local int guards = 0;  // of this thread, one within another
+
 bool waits_for_every_kernel() {
   static const bool wanted = [] {
     const char* const value = std::getenv("DECKLE_CUDA_SYNC");
@@ -91,22 +99,19 @@ void require(Device device) {
   fail_device(device, known.count, {status, cudaGetErrorName(status), cudaGetErrorString(status)}, CUDART_VERSION);
 }
 
-namespace {
-thread_local int guards = 0;  // of this thread, one within another
-}
-
 DeviceGuard::DeviceGuard(Device device) {
   require(device);
   // Launches report through a word of the thread (check_launch). What others left there is no launch of an op that begins now;
   // an error that breaks the device comes back by itself.
-  if (guards == 0 && cudaPeekAtLastError() != cudaSuccess) cudaGetLastError();
+  int& others = guards;
+  if (others == 0 && cudaPeekAtLastError() != cudaSuccess) cudaGetLastError();
   int current = -1;
   check_call(cudaGetDevice(&current), "the current device");
   if (current != device.index) {
     check_call(cudaSetDevice(device.index), "a change of device");
     former_ = current;
   }
-  ++guards;
+  ++others;
 }
 
 DeviceGuard::~DeviceGuard() {
@@ -137,10 +142,7 @@ DeviceLimits device_limits(Device device) {
 bool fake() { return false; }
 void* for_kernels(void* address) { return address; }
 
-Stream default_stream(Device device) {
-  require(device);
-  return {state(device).stream};
-}
+Stream default_stream(Device device) { return {state(device).stream}; }
 
 bool has_stream(Device device, Stream stream) {
   State& of = state(device);
@@ -240,10 +242,7 @@ double Event::milliseconds_since(const Event& earlier) const {
   return time;
 }
 
-IndexFault* index_fault(Device device) {
-  require(device);
-  return state(device).fault;  // one address for host and device (unified addressing)
-}
+IndexFault* index_fault(Device device) { return state(device).fault; }  // for host and device: unified addressing
 
 void check_index_fault(Device device) {
   volatile IndexFault* const fault = index_fault(device);

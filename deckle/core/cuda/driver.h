@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+
 #include "deckle/base/device.h"
 #include "deckle/base/stream.h"
 
@@ -22,8 +24,13 @@ void wait_for_streams(Device device);
 void watch_forks();
 /// Whether this process is such a child. Locks of its parent may be held there, by threads that it has not: what it frees is left
 /// where it is.
-bool in_child_of_fork() noexcept;
+extern std::atomic<bool> is_child_of_fork;
+inline bool in_child_of_fork() noexcept { return is_child_of_fork.load(std::memory_order_relaxed); }
+[[noreturn]] void refuse_child_of_fork(Device device);
 /// Throws, with what to do, if it is.
-void refuse_in_child_of_fork(Device device);
+inline void refuse_in_child_of_fork(Device device) {
+  if (in_child_of_fork()) [[unlikely]]
+    refuse_child_of_fork(device);
+}
 
 }  // namespace deckle::cuda

@@ -110,7 +110,10 @@ DeviceGuard::DeviceGuard(Device device) {
 DeviceGuard::~DeviceGuard() { guarded.index = static_cast<int16_t>(former_); }
 
 // Streams are numbers: everything is done when it is given.
-Stream default_stream(Device device) { return {&fake_device(device)}; }
+Stream default_stream(Device device) {
+  require(device);
+  return {&fake_device(device)};
+}
 
 Stream new_stream(Device device) {
   require(device);

@@ -62,8 +62,8 @@ struct Cache {
 
 std::atomic<bool> used{false};
 
+/// Of a device that there is: allocate and the public functions ask.
 Cache& cache(Device device) {
-  require(device);
   static auto* const caches = new std::array<Cache, 64>;  // leaked, as the tensors in static storage are
   return (*caches)[static_cast<size_t>(device.index)];
 }
@@ -211,18 +211,21 @@ void release_blocks(Device device, Stream stream) {
 bool in_use() { return used.load(std::memory_order_relaxed); }
 
 MemoryStats memory_stats(Device device) {
+  require(device);
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   return shared.stats;
 }
 
 void reset_peak_memory(Device device) {
+  require(device);
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);
   shared.stats.peak = shared.stats.in_use;
 }
 
 void empty_cache(Device device) {
+  require(device);
   count(Counted::wait, device);
   Cache& shared = cache(device);
   const std::lock_guard lock(shared.mutex);

@@ -42,9 +42,9 @@ Blocks& blocks() {
 }  // namespace
 
 Stream stream(Device device) {
-  require(device);
+  const Stream first = default_stream(device);  // throws unless there is such a device
   void* const chosen = current[static_cast<size_t>(device.index)];
-  return chosen != nullptr ? Stream{chosen} : default_stream(device);
+  return chosen != nullptr ? Stream{chosen} : first;
 }
 
 Stream exchange_stream(Device device, Stream stream) {

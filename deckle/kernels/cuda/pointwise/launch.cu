@@ -109,7 +109,8 @@ void run(const Kernels& kernels, const Context& context, DType compute, std::spa
   } else {
     blocks = std::min<int64_t>(blocks, 1 << 20);
   }
-  for (int dim = 0; dim < shape.dims && walk.small; ++dim) walk.divisors[dim] = Divisor(walk.sizes[dim]);
+  // What is left of an index is that of the outermost dim.
+  for (int dim = 0; dim + 1 < shape.dims && walk.small; ++dim) walk.divisors[dim] = Divisor(walk.sizes[dim]);
   launch(vectors ? pair.vectors : pair.single, context, walk, blocks);
 }
 
