@@ -13,6 +13,18 @@ int64_t broadcast_stride(const View& view, const View& output, int output_dim) {
   return 0;
 }
 
+/// Whether an operand has the sizes of the result in row-major order, more than one element.
+bool in_one_run(const View& view, const View& shape) {
+  if (view.ndim != shape.ndim || view.table != nullptr) return false;
+  int64_t reach = 1;
+  for (int dim = shape.ndim - 1; dim >= 0; --dim) {
+    const int64_t size = shape.sizes[dim];
+    if (view.sizes[dim] != size || (size != 1 && view.strides[dim] != reach)) return false;
+    reach *= size;
+  }
+  return reach > 1;
+}
+
 }  // namespace
 
 Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
@@ -23,6 +35,7 @@ Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
   const auto view_of = [&](int operand) -> const View& {
     return operand < walk.inputs ? inputs[operand] : outputs[operand - walk.inputs];
   };
+  bool one_run = true;
   for (int o = 0; o < walk.count; ++o) {
     const View& view = view_of(o);
     check(view.ndim <= shape.ndim, "an operand has {} dims, the result {} (expected no fewer)", view.ndim, shape.ndim);
@@ -33,6 +46,13 @@ Walk make_walk(std::span<const View> inputs, std::span<const View> outputs) {
     operand.strides[0] = 0;
     operand.table = nullptr;
     operand.table_dim = 0;
+    one_run = one_run && in_one_run(view, shape);
+  }
+  if (one_run) {  // most calls: what follows would find the same
+    walk.dims = 1;
+    walk.sizes[0] = shape.numel();
+    for (int o = 0; o < walk.count; ++o) walk.operands[o].strides[0] = 1;
+    return walk;
   }
   // The dim of the result that an operand's table belongs to; of one row its place is known.
   const auto goes_through_table = [&](int o, int d) { return view_of(o).table != nullptr && d == shape.ndim - view_of(o).ndim; };
