@@ -99,7 +99,9 @@ function(deckle_library)
   endforeach()
   set_target_properties(deckle PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION 0)
   if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # whose symbols come with the program
-    target_link_options(deckle PRIVATE -Wl,--no-undefined)  # a missing kernel is an error here, not in every program
+    # A missing kernel is an error here, not in every program. The library's own calls are direct, not by the loader's table: an
+    # op on small tensors makes a hundred of them.
+    target_link_options(deckle PRIVATE -Wl,--no-undefined -Wl,-Bsymbolic-functions)
   endif()
   target_link_libraries(deckle PUBLIC deckle_settings fmt::fmt OpenMP::OpenMP_CXX
     PRIVATE ${DECKLE_HWY} ${DECKLE_DNNL} ${DECKLE_OPENBLAS} Threads::Threads $<$<BOOL:${DECKLE_CUDA}>:CUDA::cudart_static>)
@@ -119,7 +121,7 @@ function(deckle_fake_library)
   endforeach()
   set_target_properties(deckle_fake PROPERTIES LINKER_LANGUAGE CXX OUTPUT_NAME deckle SOVERSION 0
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fake)
-  target_link_options(deckle_fake PRIVATE -Wl,--no-undefined)
+  target_link_options(deckle_fake PRIVATE -Wl,--no-undefined -Wl,-Bsymbolic-functions)
   target_link_libraries(deckle_fake PRIVATE deckle_settings fmt::fmt OpenMP::OpenMP_CXX ${DECKLE_HWY} ${DECKLE_DNNL}
     ${DECKLE_OPENBLAS} Threads::Threads CUDA::cudart_static)
 endfunction()
