@@ -105,11 +105,13 @@ DeviceGuard::DeviceGuard(Device device) {
   // an error that breaks the device comes back by itself.
   int& others = guards;
   if (others == 0 && cudaPeekAtLastError() != cudaSuccess) cudaGetLastError();
-  int current = -1;
-  check_call(cudaGetDevice(&current), "the current device");
-  if (current != device.index) {
-    check_call(cudaSetDevice(device.index), "a change of device");
-    former_ = current;
+  if (found().count > 1) {  // one GPU is always the current one
+    int current = -1;
+    check_call(cudaGetDevice(&current), "the current device");
+    if (current != device.index) {
+      check_call(cudaSetDevice(device.index), "a change of device");
+      former_ = current;
+    }
   }
   ++others;
 }
