@@ -17,7 +17,8 @@ function(deckle_module name)
       set_source_files_properties(
         ${PROJECT_SOURCE_DIR}/deckle/core/tensor.cpp ${PROJECT_SOURCE_DIR}/deckle/dispatch/view.cpp
         ${PROJECT_SOURCE_DIR}/deckle/ops/launch.cpp ${PROJECT_SOURCE_DIR}/deckle/autograd/history.cpp
-        ${PROJECT_SOURCE_DIR}/deckle/autograd/saved_tensor.cpp PROPERTIES
+        ${PROJECT_SOURCE_DIR}/deckle/autograd/saved_tensor.cpp
+        ${PROJECT_SOURCE_DIR}/deckle/kernels/cpu/pointwise/walk.cpp PROPERTIES
         COMPILE_OPTIONS -mmemset-strategy=vector_loop:256:noalign,libcall:-1:noalign SKIP_PRECOMPILE_HEADERS ON)
     endif()
     add_library(deckle_${name} OBJECT ${sources})

@@ -27,10 +27,10 @@ bool fits_vectors(const AnyWalk& walk, DType compute, int operands) {
                           : compute == DType::float64 ? vectors_of<double>(operand.dtype)
                                                       : vectors_of<int64_t>(operand.dtype);
     if (!readable) return false;
-    const int64_t item = item_size(operand.dtype), bytes = std::min<int64_t>(16, kWidth * item);
-    if (reinterpret_cast<uintptr_t>(operand.data) % static_cast<uintptr_t>(bytes) != 0) return false;
+    const int64_t item = item_size(operand.dtype), rest = std::min<int64_t>(16, kWidth * item) - 1;  // of powers of two
+    if ((reinterpret_cast<intptr_t>(operand.data) & rest) != 0) return false;
     for (int dim = 1; dim < walk.dims; ++dim) {
-      if (operand.strides[dim] * item % bytes != 0) return false;
+      if ((operand.strides[dim] * item & rest) != 0) return false;
     }
   }
   return walk.dims == 1 || walk.inner % kWidth == 0;
@@ -104,7 +104,8 @@ void run(const Kernels& kernels, const Context& context, DType compute, std::spa
   int64_t blocks = (walk.count + kThreads - 1) / kThreads;
   if (vectors) {
     walk.sizes[0] = (walk.inner + kWidth - 1) / kWidth;
-    walk.count = walk.sizes[0] * (shape.numel() / walk.inner);
+    walk.count = walk.sizes[0];
+    for (int dim = 1; dim < shape.dims; ++dim) walk.count *= shape.sizes[dim];
     blocks = (walk.count + kThreads * pair.together - 1) / (kThreads * pair.together);
   } else {
     blocks = std::min<int64_t>(blocks, 1 << 20);
