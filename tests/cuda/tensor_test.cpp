@@ -189,6 +189,12 @@ TEST(CudaTensor, BroadcastsAndStridesAsTheCpu) {
   const Tensor wide = randn({300, 1000}), bias = randn({1000});
   testing::expect_equal(wide.to(kGpu) + bias.to(kGpu), wide + bias);
   testing::expect_equal(wide.slice(1, 3, 900).to(kGpu) + bias.slice(0, 3, 900).to(kGpu), (wide + bias).slice(1, 3, 900));
+  for (const int64_t count : {1, 2, 3, 4, 5, 7, 255, 2048, 2050, 5000}) {  // vectors of 16 bytes, and what is left behind them
+    const Tensor p = randn({count}), q = randn({count}), rows = randn({count, 12}), row = randn({12});
+    testing::expect_equal(p.to(kGpu) + q.to(kGpu), p + q);
+    testing::expect_equal(p.to(kGpu) * 2.5, p * 2.5);
+    testing::expect_equal(rows.to(kGpu) + row.to(kGpu), rows + row);
+  }
 }
 
 TEST(CudaTensor, FilesHoldWhatTheCpuWrites) {

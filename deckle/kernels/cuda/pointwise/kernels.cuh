@@ -7,6 +7,7 @@
 // Generated files make a table of them; launch.cu chooses.
 #include <utility>
 
+#include "deckle/kernels/cuda/pointwise/flat_walk.cuh"
 #include "deckle/kernels/cuda/pointwise/launch.h"
 #include "deckle/kernels/cuda/pointwise/operand.cuh"
 #include "deckle/kernels/cuda/pointwise/vector.cuh"
@@ -113,40 +114,39 @@ __global__ void __launch_bounds__(256) vectors(const __grid_constant__ Walk<N + 
   }
 }
 
-/// One dim, every tensor of elements E one after another from places aligned to 16 bytes; or rows of whole vectors, divisors[0]
-/// each, of which some operands have one alone. `sizes[0]` is how many elements there are, `count` how many whole vectors.
+/// Every tensor of elements E one after another from places aligned to 16 bytes; or rows of whole vectors, of which some operands
+/// have one alone.
 template <class F, typename E, int N, int kVectors = kFlatTogether<E, N>, int kThreads = kFlatThreads<N>>
-__global__ void __launch_bounds__(kThreads) flat(const __grid_constant__ Walk<N + 1> walk) {
+__global__ void __launch_bounds__(kThreads) flat(const __grid_constant__ FlatWalk<N + 1> walk) {
   constexpr int W = Pack<E>::kWidth;
+  constexpr DType kDType = sizeof(E) == 2 ? DType::bfloat16 : DType::float32;
   using Tag = Lane<float, sizeof(E) == 2>;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * (kThreads * kVectors) + threadIdx.x;
-  const Operand& out = walk.operands[N];
+  const FlatOperand& out = walk.operands[N];
   uint4 raw[kVectors][N > 0 ? N : 1];
 #pragma unroll
   for (int u = 0; u < kVectors; ++u) {
     const int64_t vector = first + u * kThreads;
     int64_t in_row = vector;
-    if (N > 1 && walk.dims == 2)
-      in_row -= int64_t{walk.divisors[0].quotient(static_cast<uint32_t>(vector))} * walk.divisors[0].divisor;
+    if (N > 1 && walk.in_rows) in_row -= int64_t{walk.row.quotient(static_cast<uint32_t>(vector))} * walk.row.divisor;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const Operand& operand = walk.operands[i];
-      if (vector >= walk.count || operand.is_number) continue;
-      const bool one_row = N > 1 && walk.dims == 2 && operand.strides[1] == 0;
-      raw[u][i] = reinterpret_cast<const uint4*>(operand.data)[one_row ? in_row : vector];
+      const FlatOperand& operand = walk.operands[i];
+      if (vector >= walk.vectors || operand.is_number) continue;
+      raw[u][i] = reinterpret_cast<const uint4*>(operand.data)[N > 1 && operand.one_row ? in_row : vector];
     }
   }
 #pragma unroll
   for (int u = 0; u < kVectors; ++u) {
     const int64_t vector = first + u * kThreads;
-    if (vector >= walk.count) break;
+    if (vector >= walk.vectors) break;
     float x[N > 0 ? N : 1][W], y[W];
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const Operand& operand = walk.operands[i];
+      const FlatOperand& operand = walk.operands[i];
       if (operand.is_number) {
 #pragma unroll
-        for (int k = 0; k < W; ++k) x[i][k] = number_of<float>(operand);
+        for (int k = 0; k < W; ++k) x[i][k] = operand.number;
       } else {
         Pack<E>::decode(raw[u][i], x[i]);
       }
@@ -154,15 +154,15 @@ __global__ void __launch_bounds__(kThreads) flat(const __grid_constant__ Walk<N 
     values_of<F, Tag, float, N, W>(x, y);
     reinterpret_cast<uint4*>(out.data)[vector] = Pack<E>::encode(y);
   }
-  const int64_t last = walk.count * W + threadIdx.x;  // what is no whole vector, by the first block
-  if (blockIdx.x == 0 && last < walk.sizes[0]) {
+  const int64_t last = walk.vectors * W + threadIdx.x;  // what is no whole vector, by the first block
+  if (blockIdx.x == 0 && last < walk.elements) {
     float lane[N > 0 ? N : 1];
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const Operand& operand = walk.operands[i];
-      lane[i] = operand.is_number ? number_of<float>(operand) : load<float>(operand.data, operand.dtype, last);
+      const FlatOperand& operand = walk.operands[i];
+      lane[i] = operand.is_number ? operand.number : load<float>(operand.data, kDType, last);
     }
-    store<float>(value_of<F, Tag>(lane, std::make_index_sequence<N>()), out.data, out.dtype, last);
+    store<float>(value_of<F, Tag>(lane, std::make_index_sequence<N>()), out.data, kDType, last);
   }
 }
 

@@ -6,14 +6,16 @@
 #include "deckle/core/cuda/device.h"
 #include "deckle/core/cuda/error.h"
 #include "deckle/kernels/cpu/pointwise/walk.h"
-#include "deckle/kernels/cuda/pointwise/operand.cuh"
+#include "deckle/kernels/cuda/pointwise/flat_walk.cuh"
 
 namespace deckle::kernels::cuda::pointwise {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int kMaxOperands = cpu::pointwise::kMaxOperands;
+// Kernels of fewer operands read the front of these: what lies behind is not even cleared.
 using AnyWalk = Walk<kMaxOperands>;
+using AnyFlatWalk = FlatWalk<kMaxOperands>;
 
 /// Whether vectors may be used: every tensor's innermost dim is contiguous (the result's too) or one number, and aligned.
 bool fits_vectors(const AnyWalk& walk, DType compute, int operands) {
@@ -36,31 +38,45 @@ bool fits_vectors(const AnyWalk& walk, DType compute, int operands) {
   return walk.dims == 1 || walk.inner % kWidth == 0;
 }
 
-void launch(const void* kernel, const Context& context, AnyWalk& walk, int64_t blocks, int threads = kThreads) {
+/// `walk` is what the kernel gets.
+void launch(const void* kernel, const Context& context, void* walk, int64_t blocks, int threads = kThreads) {
   const deckle::cuda::DeviceGuard guard(context.device);
-  void* arguments[] = {&walk};
+  void* arguments[] = {walk};
   deckle::cuda::check_call(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
                                             arguments, 0, deckle::cuda::stream_handle(context.device)),
                            "a kernel");
   deckle::cuda::check_launch(context.device);
 }
 
-constexpr int64_t kFlatFrom = 1 << 16;  // elements: fewer do not fill a GPU with what a thread of those kernels takes
+/// Elements of bfloat16: fewer do not fill a GPU with what a thread of those kernels takes, which of float32 is no more than that
+/// of the others.
+constexpr int64_t kFlatFrom = 1 << 16;
 
-/// That of contiguous operands of one dtype, which may have one row of whole vectors for all rows.
-Flat flat_of(const Kernels& kernels, const AnyWalk& walk, DType compute, int operands) {
-  const DType dtype = walk.operands[operands - 1].dtype;
-  const bool served = dtype == DType::float32 || dtype == DType::bfloat16;
-  if (!served || compute != DType::float32 || walk.dims > 2 || walk.count < kFlatFrom) return {};
-  if (walk.dims == 2 && (operands == 2 || !walk.small || walk.inner % (16 / item_size(dtype)) != 0)) return {};
-  for (int i = 0; i < operands; ++i) {
-    const Operand& operand = walk.operands[i];
-    if (operand.is_number) continue;
-    if (operand.dtype != dtype || operand.strides[0] != 1 || reinterpret_cast<uintptr_t>(operand.data) % 16 != 0) return {};
-    const bool one_row = walk.dims == 2 && operand.strides[1] == 0 && i + 1 < operands;
-    if (walk.dims == 2 && operand.strides[1] != walk.inner && !one_row) return {};
+/// The kernel of contiguous operands of one dtype, which may have one row of whole vectors for all rows, and what it gets; null:
+/// they are others.
+Flat flat_of(const Kernels& kernels, const cpu::pointwise::Walk& shape, DType compute, std::span<const Number> numbers,
+             AnyFlatWalk& walk) {
+  const int tensors = shape.inputs, last = tensors + static_cast<int>(numbers.size());
+  const DType dtype = shape.operands[static_cast<size_t>(tensors)].dtype;
+  const bool narrow = dtype == DType::bfloat16, in_rows = shape.dims == 2;
+  if ((!narrow && dtype != DType::float32) || compute != DType::float32 || shape.dims > 2) return {};
+  const int64_t count = shape.numel(), width = 16 / item_size(dtype);
+  if (narrow && count < kFlatFrom) return {};
+  if (in_rows && (last < 2 || count >= int64_t{1} << 31 || shape.sizes[0] % width != 0)) return {};
+  for (int i = 0; i <= tensors; ++i) {
+    const cpu::pointwise::Operand& from = shape.operands[static_cast<size_t>(i)];
+    if (from.dtype != dtype || from.strides[0] != 1 || reinterpret_cast<uintptr_t>(from.data) % 16 != 0) return {};
+    const bool one_row = in_rows && from.strides[1] == 0 && i < tensors;
+    if (in_rows && from.strides[1] != shape.sizes[0] && !one_row) return {};
+    walk.operands[i < tensors ? i : last] = {from.data, 0, false, one_row};
   }
-  return dtype == DType::float32 ? kernels.flat.float32 : kernels.flat.bfloat16;
+  for (int i = tensors; i < last; ++i)
+    walk.operands[i] = {nullptr, static_cast<float>(numbers[static_cast<size_t>(i - tensors)].real), true, false};
+  walk.elements = count;
+  walk.vectors = count / width;
+  walk.in_rows = in_rows;
+  if (in_rows) walk.row = Divisor(shape.sizes[0] / width);
+  return narrow ? kernels.flat.bfloat16 : kernels.flat.float32;
 }
 
 }  // namespace
@@ -69,7 +85,12 @@ void run(const Kernels& kernels, const Context& context, DType compute, std::spa
          std::span<const Number> numbers, const View& result) {
   if (result.numel() == 0) return;
   const cpu::pointwise::Walk shape = cpu::pointwise::make_walk(inputs, {&result, 1});
-  AnyWalk walk;  // kernels of N operands read the front of it: what lies behind is not even cleared
+  AnyFlatWalk flat_walk;
+  if (const Flat flat = flat_of(kernels, shape, compute, numbers, flat_walk); flat.kernel != nullptr) {
+    const int64_t each = int64_t{flat.threads} * flat.together, blocks = (flat_walk.vectors + each - 1) / each;
+    return launch(flat.kernel, context, &flat_walk, std::max<int64_t>(blocks, 1), flat.threads);
+  }
+  AnyWalk walk;
   walk.dims = shape.dims;
   walk.inner = shape.sizes[0];
   walk.count = shape.numel();
@@ -90,14 +111,6 @@ void run(const Kernels& kernels, const Context& context, DType compute, std::spa
     to.is_number = true;
     for (int dim = 0; dim < shape.dims; ++dim) to.strides[dim] = 0;
   }
-  if (const Flat flat = flat_of(kernels, walk, compute, last + 1); flat.kernel != nullptr) {
-    const int64_t width = 16 / item_size(result.dtype);
-    if (walk.dims == 2) walk.divisors[0] = Divisor(walk.inner / width);
-    walk.sizes[0] = walk.count;
-    walk.count /= width;
-    const int64_t each = int64_t{flat.threads} * flat.together;
-    return launch(flat.kernel, context, walk, (walk.count + each - 1) / each, flat.threads);
-  }
   const Pair& pair = compute == DType::float32 ? kernels.f32 : compute == DType::float64 ? kernels.f64 : kernels.i64;
   const bool vectors = fits_vectors(walk, compute, last + 1);
   for (int dim = 0; dim < shape.dims; ++dim) walk.sizes[dim] = shape.sizes[dim];
@@ -112,7 +125,7 @@ void run(const Kernels& kernels, const Context& context, DType compute, std::spa
   }
   // What is left of an index is that of the outermost dim.
   for (int dim = 0; dim + 1 < shape.dims && walk.small; ++dim) walk.divisors[dim] = Divisor(walk.sizes[dim]);
-  launch(vectors ? pair.vectors : pair.single, context, walk, blocks);
+  launch(vectors ? pair.vectors : pair.single, context, &walk, blocks);
 }
 
 }  // namespace deckle::kernels::cuda::pointwise
