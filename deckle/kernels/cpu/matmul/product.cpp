@@ -2,7 +2,8 @@
 //
 // FLOPs 2 M N K; compute-bound from about K = 64 on. Instances: float32 and float64 by blocks of our own with AVX-512
 // (blocked_product.cpp); else float32 and bfloat16 (oneDNN), float64 (OpenBLAS), float16 and bfloat16 without its instructions
-// (widened to float32 by tile, then oneDNN: a tile of 512 x 1,024 widens 1.5 M elements for 1.07 GFLOP).
+// (widened to float32 by tile, then oneDNN: a tile of 512 x 1,024 widens 1.5 M elements for 1.07 GFLOP; or split,
+// split_tile.cpp).
 //
 // The partition is a function of M, N, K and batch alone: tiles of up to 512 x 1,024, smaller ones where there would be too few
 // for all threads, whole K up to 1,024, longer K in chunks of 1,024 summed in ascending order. So results are bit-equal for any
@@ -25,6 +26,7 @@
 #include "deckle/kernels/cpu/matmul/onednn_tile.h"
 #include "deckle/kernels/cpu/matmul/openblas_tile.h"
 #include "deckle/kernels/cpu/matmul/pack.h"
+#include "deckle/kernels/cpu/matmul/split_tile.h"
 #include "deckle/kernels/cpu/matmul/thin.h"
 #include "deckle/kernels/cpu/simd/halves.h"
 
@@ -84,11 +86,14 @@ struct Arithmetic {
   DType sums;
   bool keep_halves;
   bool compiled;  // by oneDNN, for one shape each
+  bool split;     // float16 into bfloat16, where a tile is large
 
   static Arithmetic of(DType dtype, bool few_shapes = true) {
-    if (dtype == DType::float64) return {DType::float64, DType::float64, false, false};
-    if (dtype == DType::bfloat16 && few_shapes && onednn_takes_bfloat16()) return {DType::bfloat16, DType::float32, true, true};
-    return {DType::float32, DType::float32, false, few_shapes};
+    if (dtype == DType::float64) return {DType::float64, DType::float64, false, false, false};
+    if (dtype == DType::bfloat16 && few_shapes && onednn_takes_bfloat16())
+      return {DType::bfloat16, DType::float32, true, true, false};
+    const bool split = dtype == DType::float16 && few_shapes && splits_float16();
+    return {DType::float32, DType::float32, false, few_shapes, split};
   }
 };
 
@@ -166,12 +171,15 @@ void multiply_tile(const Product& product, const Arithmetic& arithmetic, const s
     tile.k = chunk.size;
     const Matrix block = product.a_blocks != nullptr ? (*product.a_blocks)(rows.begin, rows.size, chunk.begin, chunk.size, packed)
                                                      : a.block(rows.begin, rows.size, chunk.begin, chunk.size);
-    tile.a = operand(block, arithmetic, packed);
-    tile.b = operand(b.block(chunk.begin, chunk.size, cols.begin, cols.size), arithmetic, packed);
-    if (arithmetic.compiled)
-      onednn_tile(tile, arithmetic.operands, direct ? dtype : arithmetic.sums);
-    else
-      openblas_tile(tile, arithmetic.operands);
+    const Matrix b_block = b.block(chunk.begin, chunk.size, cols.begin, cols.size);
+    if (!arithmetic.split || !split_tile(tile, block, b_block)) {
+      tile.a = operand(block, arithmetic, packed);
+      tile.b = operand(b_block, arithmetic, packed);
+      if (arithmetic.compiled)
+        onednn_tile(tile, arithmetic.operands, direct ? dtype : arithmetic.sums);
+      else
+        openblas_tile(tile, arithmetic.operands);
+    }
     tile.accumulate = true;
     tile.bias = nullptr;
   }

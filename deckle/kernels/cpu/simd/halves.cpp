@@ -24,6 +24,7 @@ struct HalfTable {
   void (*narrow_float16)(const float* from, uint16_t* to, int64_t count);
   void (*to_doubles)(const float* from, double* to, int64_t count);
   void (*sticky_floats)(const double* from, float* to, int64_t count);
+  bool (*split_float16)(const uint16_t* from, uint16_t* high, uint16_t* low, int64_t count);
 };
 
 }  // namespace
@@ -130,7 +131,44 @@ void sticky_floats(const double* from, float* to, int64_t count) {
   }
 }
 
-constexpr HalfTable kTable = {&widen_bfloat16, &widen_float16, &narrow_bfloat16, &narrow_float16, &to_doubles, &sticky_floats};
+bool split_float16(const uint16_t* from, uint16_t* high, uint16_t* low, int64_t count) {
+  constexpr uint16_t kExponent = 0x7c00;  // all ones: infinite, or no number
+  int64_t i = 0;
+  bool finite = true;
+#if HWY_TARGET == HWY_AVX3
+  const hn::ScalableTag<float> floats;
+  const hn::RebindToUnsigned<decltype(floats)> words;
+  const hn::ScalableTag<uint16_t> halves;
+  const hn::Rebind<hwy::float16_t, decltype(floats)> part;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(floats));
+  const auto upper = hn::Set(words, 0xffff0000u);
+  const auto exponent = hn::Set(halves, kExponent);
+  auto largest = hn::Zero(halves);
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    largest = hn::Max(largest, hn::And(hn::LoadU(halves, from + i), exponent));
+    const auto* const at = reinterpret_cast<const hwy::float16_t*>(from + i);
+    const auto first = hn::PromoteTo(floats, hn::LoadU(part, at)), second = hn::PromoteTo(floats, hn::LoadU(part, at + lanes));
+    const auto first_high = hn::And(hn::BitCast(words, first), upper), second_high = hn::And(hn::BitCast(words, second), upper);
+    const auto first_low = hn::Sub(first, hn::BitCast(floats, first_high));
+    const auto second_low = hn::Sub(second, hn::BitCast(floats, second_high));
+    hn::StoreU(hn::ConcatOdd(halves, hn::BitCast(halves, second_high), hn::BitCast(halves, first_high)), halves, high + i);
+    hn::StoreU(hn::ConcatOdd(halves, hn::BitCast(halves, second_low), hn::BitCast(halves, first_low)), halves, low + i);
+  }
+  finite = hn::AllTrue(halves, hn::Lt(largest, exponent));
+#endif
+  for (; i < count; ++i) {
+    const float value = detail::float16_bits_to_float(from[i]);
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    high[i] = static_cast<uint16_t>(bits >> 16);
+    low[i] = detail::float_to_bfloat16_bits(value - detail::bfloat16_bits_to_float(high[i]));
+    finite = finite && (from[i] & kExponent) != kExponent;
+  }
+  return finite;
+}
+
+constexpr HalfTable kTable = {&widen_bfloat16, &widen_float16, &narrow_bfloat16, &narrow_float16,
+                              &to_doubles,     &sticky_floats, &split_float16};
 
 }  // namespace
 
@@ -185,6 +223,11 @@ void narrow(const float* from, bfloat16* to, int64_t count) {
 
 void narrow(const float* from, float16* to, int64_t count) {
   DECKLE_SIMD(half_table)().narrow_float16(from, reinterpret_cast<uint16_t*>(to), count);
+}
+
+bool split(const float16* from, bfloat16* high, bfloat16* low, int64_t count) {
+  return DECKLE_SIMD(half_table)().split_float16(reinterpret_cast<const uint16_t*>(from), reinterpret_cast<uint16_t*>(high),
+                                                 reinterpret_cast<uint16_t*>(low), count);
 }
 
 void widen(const bfloat16* from, double* to, int64_t count) { widen_twice(from, to, count); }

@@ -19,4 +19,8 @@ void narrow(const float* from, float16* to, int64_t count);
 void narrow(const double* from, bfloat16* to, int64_t count);
 void narrow(const double* from, float16* to, int64_t count);
 
+/// from[i] = high[i] + low[i], exactly: bfloat16 holds 8 of the 11 bits, and the rest. False, and what is written means nothing,
+/// where an element is not finite.
+bool split(const float16* from, bfloat16* high, bfloat16* low, int64_t count);
+
 }  // namespace deckle::kernels::cpu::simd

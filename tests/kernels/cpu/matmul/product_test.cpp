@@ -345,6 +345,38 @@ TEST_P(EveryDType, EmptySumsAreZeroOrTheBias) {
     EXPECT_EQ(testing::load(c.view.data, GetParam(), row * 5 + 2), testing::load(bias.view.data, GetParam(), 2));
 }
 
+// Tiles of float16 that are split into bfloat16 where that has AMX.
+constexpr Shape kSplit{300, 260, 700};
+
+// (1 + 3 e) (1 + 5 e) - (1 + 8 e) = 15 e^2, of which only the products of the lower parts are left: in all 5e-3, beside what
+// float32 rounds of sums.
+TEST(Float16, LargeProductsKeepEveryBitOfTheirFactors) {
+  constexpr double e = 0x1p-10;
+  for (int layouts = 0; layouts < 4; ++layouts) {
+    const Buffer a = operand(kSplit.m, kSplit.k, DType::float16, layouts / 2),
+                 b = operand(kSplit.k, kSplit.n, DType::float16, layouts % 2), c = poisoned({kSplit.m, kSplit.n}, DType::float16);
+    for (int64_t p = 0; p < kSplit.k; ++p) {
+      const bool odd = p % 2 != 0;
+      for (int64_t i = 0; i < kSplit.m; ++i)
+        a.view.ptr<float16>()[i * a.view.strides[0] + p * a.view.strides[1]] = float16(odd ? -1.0 : 1 + 3 * e);
+      for (int64_t j = 0; j < kSplit.n; ++j)
+        b.view.ptr<float16>()[p * b.view.strides[0] + j * b.view.strides[1]] = float16(odd ? 1 + 8 * e : 1 + 5 * e);
+    }
+    kernels::cpu::mm({}, a.view, b.view, c.view);
+    expect_close(c.view, std::vector<double>(static_cast<size_t>(kSplit.m * kSplit.n), kSplit.k / 2 * 15 * e * e), 1e-3);
+  }
+}
+
+TEST(Float16, LargeProductsOfInfinityAndNanAreThose) {
+  const Buffer a = random_normal({kSplit.m, kSplit.k}, DType::float16), b = random_normal({kSplit.k, kSplit.n}, DType::float16),
+               c = poisoned({kSplit.m, kSplit.n}, DType::float16);
+  for (int64_t j = 0; j < kSplit.n; ++j) b.view.ptr<float16>()[3 * kSplit.n + j] = float16(1.0f);  // whose lower part is 0
+  a.view.ptr<float16>()[5 * kSplit.k + 3] = float16(std::numeric_limits<float>::infinity());
+  a.view.ptr<float16>()[7 * kSplit.k + 4].bits = 0x7c01;  // NaN, whose upper part would be infinite
+  kernels::cpu::mm({}, a.view, b.view, c.view);
+  expect_close(c.view, naive(a.view, b.view), tolerance(DType::float16, kSplit.k));
+}
+
 TEST_P(EveryDType, AnyNumberOfThreadsGivesTheSameBits) {
   for (const Shape& shape : {Shape{64, 64, 8192}, Shape{256, 256, 8192}, Shape{1100, 130, 300}, Shape{33, 2500, 70}}) {
     for (int layout = 0; layout < 2; ++layout) {

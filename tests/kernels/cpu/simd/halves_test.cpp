@@ -34,6 +34,22 @@ TEST(Halves, NarrowsAndWidensEveryHalfValueExactly) {
   }
 }
 
+TEST(Halves, SplitsEveryFloat16IntoTwoBfloat16Exactly) {
+  constexpr int64_t kCount = 51;
+  for (uint32_t bits = 0; bits < 65536; bits += kCount) {
+    std::vector<float16> from(kCount);
+    std::vector<bfloat16> high(kCount), low(kCount);
+    bool finite = true;
+    for (uint32_t i = 0; i < kCount; ++i) {
+      from[i].bits = static_cast<uint16_t>(bits + i);
+      finite = finite && std::isfinite(static_cast<float>(from[i]));
+    }
+    EXPECT_EQ(kernels::cpu::simd::split(from.data(), high.data(), low.data(), kCount), finite) << bits;
+    for (size_t i = 0; finite && i < from.size(); ++i)
+      EXPECT_EQ(static_cast<float>(high[i]) + static_cast<float>(low[i]), static_cast<float>(from[i])) << from[i].bits;
+  }
+}
+
 TEST(Halves, NarrowsToNearestTiesToEven) {
   std::uniform_int_distribution<uint32_t> any;
   constexpr int kCount = 51;  // two vectors, one, and some elements, of each instruction set
