@@ -69,7 +69,7 @@ class Faults(unittest.TestCase):
         return sorted(int(re.search(r"step-(\d+)\.safetensors$", path.name)[1]) for path in run.glob("step-*.safetensors"))
 
     def assert_goes_on(self, run, steps, why):
-        """The run completes as if uninterrupted; without a checkpoint it says so and can be restarted."""
+        """The run completes as if uninterrupted, with its curve; without a checkpoint it says so and can be restarted."""
         if not self.saved(run):
             done = self.resume(run)
             self.assertEqual(done.returncode, 1, why + done.stderr)
@@ -82,6 +82,7 @@ class Faults(unittest.TestCase):
             done = None  # it had ended
         if done:
             self.assertEqual(done.returncode, 0, why + done.stderr)
+        self.assertTrue((run / "loss.svg").is_file(), why)
         self.assertEqual(read_checkpoint(run / f"step-{steps}.safetensors"),
                          read_checkpoint(self.folder / f"whole-{steps}" / f"step-{steps}.safetensors"), why)
 

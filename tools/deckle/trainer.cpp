@@ -341,8 +341,8 @@ void Trainer::finish(bool complete) {
   const double elapsed = pace_.elapsed();
   const double loss = validate(0);
   curve_.validation.push_back({pace_.steps_done(), bits(loss)});
+  write_curve();  // before the last checkpoint: a run that has it is complete and never comes here again
   const std::filesystem::path path = save();
-  write_curve();
   say("\n{}\n", terminal_plot(curve_));
   say("{}, {} bytes predicted in {} ({} tok/s, peak memory {})\n", count_text(pace_.steps_done(), "step"),
       short_count(static_cast<double>(totals_.tokens)), duration_text(elapsed), with_commas(std::llround(speed)),
