@@ -116,35 +116,42 @@ void AdamW::write_counters(const std::vector<int64_t>& steps) {
 
 void AdamW::step() try {
   const NoGrad no_grad;
+  const std::vector<Tensor>& all = parameters_.all();
+  const std::vector<size_t> stepped = parameters_.with_gradient();
+  check(counters_.empty() || stepped.size() == all.size(),
+        "{} of {} parameters have a gradient, and their steps are counted together on the device (expected all)", stepped.size(),
+        all.size());
   // One call for all parameters of one group and count: for all of a group, unless some had no gradient at times.
-  std::map<std::pair<size_t, int64_t>, std::vector<size_t>> by_step;
-  for (const size_t i : parameters_.with_gradient()) by_step[{groups_[i], counters_.empty() ? steps_[i] + 1 : 0}].push_back(i);
-  if (!counters_.empty()) {
-    size_t count = 0;
-    for (const auto& [key, indices] : by_step) count += indices.size();
-    check(count == parameters_.all().size(),
-          "{} of {} parameters have a gradient, and their steps are counted together on the device (expected all)", count,
-          parameters_.all().size());
+  std::map<std::pair<size_t, int64_t>, Part> parts;
+  for (const size_t i : stepped) {
+    Part& part = parts[{groups_[i], counters_.empty() ? steps_[i] + 1 : 0}];
+    part.indices.push_back(i);
+    part.values.push_back(all[i]);
+    part.gradients.push_back(contiguous_gradient(all[i]));
+    part.averages.push_back(averages_[i]);
+    part.squares.push_back(squares_[i]);
   }
-  for (const auto& [key, indices] : by_step) step_group(key.first, key.second, indices);
+  for (auto& [key, part] : parts) {
+    const double decay = options_[key.first].weight_decay;
+    if (decay_ == Decay::gradient && decay > 0) part.gradients = foreach_add(part.gradients, part.values, decay);
+  }
+  // Nothing is written before all copies are made.
+  for (const auto& [key, part] : parts) step_part(key.first, key.second, part);
 } catch (...) {
   rethrow_from(name_);
 }
 
-void AdamW::step_group(size_t group, int64_t step, const std::vector<size_t>& indices) {
+void AdamW::step_part(size_t group, int64_t step, const Part& part) {
   const AdamWOptions& options = options_[group];
-  const std::vector<Tensor> values = pick(parameters_.all(), indices), averages = pick(averages_, indices),
-                            squares = pick(squares_, indices);
-  std::vector<Tensor> gradients = gradients_of(values);
-  if (decay_ == Decay::gradient && options.weight_decay > 0) gradients = foreach_add(gradients, values, options.weight_decay);
   const double decay = decay_ == Decay::gradient ? 0 : options.weight_decay;
   if (!counters_.empty()) {
-    foreach_adamw_counted_(values, gradients, averages, squares, counters_[group], skip_, options.beta1, options.beta2,
-                           options.epsilon, decay);
+    foreach_adamw_counted_(part.values, part.gradients, part.averages, part.squares, counters_[group], skip_, options.beta1,
+                           options.beta2, options.epsilon, decay);
     return;
   }
-  foreach_adamw_(values, gradients, averages, squares, options.lr, options.beta1, options.beta2, options.epsilon, decay, step);
-  for (const size_t i : indices) steps_[i] = step;
+  foreach_adamw_(part.values, part.gradients, part.averages, part.squares, options.lr, options.beta1, options.beta2,
+                 options.epsilon, decay, step);
+  for (const size_t i : part.indices) steps_[i] = step;
 }
 
 std::vector<int64_t> AdamW::counts() const {

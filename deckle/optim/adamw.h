@@ -22,7 +22,9 @@ class AdamW {
   AdamW(const AdamW&) = delete;  // a copy would share averages and count steps of its own
   AdamW(AdamW&&) = default;
 
-  /// On an Error for want of memory each group, and in it those of one count, took the step as a whole or is as it was.
+  /// On an Error for want of memory nothing was changed: copies of gradients, where a step needs them, are made before anything
+  /// is written. Later come lists of some bytes a tensor, and copies of parameters that are not contiguous: if one of these
+  /// fails, each group, and in it those of one count, took the step as a whole or is as it was.
   void step();
   void zero_grad() const { parameters_.zero_grad(); }
   double lr(size_t group = 0) const;
@@ -49,8 +51,13 @@ class AdamW {
  private:
   AdamW(Joined<AdamWOptions> groups, Decay decay, const char* name);
 
-  /// A step of the parameters `indices` of one group, whose count is `step` - 1, or lies on the device.
-  void step_group(size_t group, int64_t step, const std::vector<size_t>& indices);
+  /// Parameters of one group and count, and the lists of their step.
+  struct Part {
+    std::vector<size_t> indices;
+    std::vector<Tensor> values, gradients, averages, squares;
+  };
+  /// A step of parameters of one group, whose count is `step` - 1, or lies on the device.
+  void step_part(size_t group, int64_t step, const Part& part);
   /// Steps that each parameter has taken.
   std::vector<int64_t> counts() const;
   /// Of each group; throws where those of its parameters differ.

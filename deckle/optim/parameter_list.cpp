@@ -48,18 +48,17 @@ std::vector<Tensor> ParameterList::zeros() const {
   return list;
 }
 
-std::vector<Tensor> pick(const std::vector<Tensor>& list, const std::vector<size_t>& indices) {
-  std::vector<Tensor> picked;
-  for (const size_t i : indices) picked.push_back(list[i]);
-  return picked;
-}
-
 std::vector<Tensor> gradients_of(TensorList parameters) {
   std::vector<Tensor> gradients;
   for (const Tensor& parameter : parameters) {
     if (Tensor gradient = parameter.grad(); gradient.defined()) gradients.push_back(std::move(gradient));
   }
   return gradients;
+}
+
+Tensor contiguous_gradient(const Tensor& parameter) {
+  Tensor gradient = parameter.grad();
+  return gradient.is_contiguous() ? gradient : contiguous(gradient);
 }
 
 std::string state_key(const std::string& name, size_t i) { return fmt::format("{}.{}", name, i); }

@@ -26,11 +26,10 @@ class ParameterList {
   std::vector<Tensor> parameters_;
 };
 
-/// The tensors of `list` at `indices`.
-std::vector<Tensor> pick(const std::vector<Tensor>& list, const std::vector<size_t>& indices);
-
 /// The gradients of the parameters that have one.
 std::vector<Tensor> gradients_of(TensorList parameters);
+/// The gradient of a parameter that has one, a copy if it is not contiguous: list ops make none of it.
+Tensor contiguous_gradient(const Tensor& parameter);
 
 /// An Error unless there is a group.
 void check_groups(size_t count);

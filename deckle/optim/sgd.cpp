@@ -58,30 +58,30 @@ void SGD::step() try {
   check(!on_gpu || !cuda::capturing(),
         "a graph is being recorded, each replay of which would take the rate of now, {} (expected AdamW::count_on_device)",
         options_[0].lr);
-  std::vector<std::vector<size_t>> by_group(options_.size());
-  for (const size_t i : parameters_.with_gradient()) by_group[groups_[i]].push_back(i);
-  for (size_t number = 0; number < by_group.size(); ++number) {
-    const SGDOptions& options = options_[number];
-    const std::vector<size_t>& indices = by_group[number];
+  struct Part {
+    std::vector<size_t> indices;
+    std::vector<Tensor> values, gradients, velocities;
+  };
+  std::map<std::pair<size_t, bool>, Part> parts;  // of each group those without and with a velocity
+  for (const size_t i : parameters_.with_gradient()) {
+    const bool moving = velocities_[i].defined();
+    Part& part = parts[{groups_[i], moving}];
+    part.indices.push_back(i);
+    part.values.push_back(all[i]);
+    part.gradients.push_back(contiguous_gradient(all[i]));
+    if (options_[groups_[i]].momentum > 0) part.velocities.push_back(moving ? velocities_[i] : zeros_like(all[i]));
+  }
+  // Nothing is written before all copies are made.
+  for (const auto& [key, part] : parts) {
+    const auto& [group, moving] = key;
+    const SGDOptions& options = options_[group];
     if (options.momentum == 0) {
-      const std::vector<Tensor> values = pick(all, indices);
-      foreach_sgd_(values, gradients_of(values), options.lr, options.weight_decay);
+      foreach_sgd_(part.values, part.gradients, options.lr, options.weight_decay);
       continue;
     }
-    std::vector<size_t> starting;
-    std::vector<size_t> moving;
-    for (const size_t i : indices) (velocities_[i].defined() ? moving : starting).push_back(i);
-    const auto take = [&](const std::vector<size_t>& some, const std::vector<Tensor>& velocities, double dampening) {
-      if (some.empty()) return;
-      const std::vector<Tensor> values = pick(all, some);
-      foreach_sgd_momentum_(values, gradients_of(values), velocities, options.lr, options.momentum, options.weight_decay,
-                            dampening, options.nesterov);
-    };
-    std::vector<Tensor> velocities;  // of those that start: kept once the step was taken
-    for (const size_t i : starting) velocities.push_back(zeros_like(all[i]));
-    take(starting, velocities, 0);
-    for (size_t i = 0; i < starting.size(); ++i) velocities_[starting[i]] = velocities[i];
-    take(moving, pick(velocities_, moving), options.dampening);
+    foreach_sgd_momentum_(part.values, part.gradients, part.velocities, options.lr, options.momentum, options.weight_decay,
+                          moving ? options.dampening : 0, options.nesterov);
+    for (size_t i = 0; i < part.indices.size(); ++i) velocities_[part.indices[i]] = part.velocities[i];
   }
 } catch (...) {
   rethrow_from("SGD");

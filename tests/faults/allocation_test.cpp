@@ -1,7 +1,7 @@
 // Every allocation of a training step fails in turn, those of Deckle's allocator (aligned_alloc) and those of operator new: the
-// step ends with Error(out_of_memory) or recovers, nothing leaks, it was taken or left the parameters as they were, and later
-// steps give the same results. Memory that other libraries take from malloc (OpenBLAS, oneDNN, OpenMP, the C library) is not
-// covered.
+// step ends with Error(out_of_memory) or recovers, nothing leaks, it was taken or left the parameters as they were (where
+// operator new fails, those of each group), and later steps give the same results. Memory that other libraries take from malloc
+// (OpenBLAS, oneDNN, OpenMP, the C library) is not covered.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -215,6 +215,66 @@ void expect_first_step_of_sgd_may_fail(std::atomic<int64_t>& counter) {
 TEST(Allocation, EachOfTheFirstStepOfSgdMayFail) {
   expect_first_step_of_sgd_may_fail(countdown);
   expect_first_step_of_sgd_may_fail(new_countdown);
+}
+
+/// Two groups, each of which needs memory: both take the step or neither does, but each by itself where operator new fails.
+template <typename Optimizer, typename Options>
+void expect_two_groups_step_together(const Options& options, std::atomic<int64_t>& counter) {
+  struct Trained {
+    // Of different sizes, so that one has no use for the memory that the other gave back.
+    std::vector<Tensor> parameters = {ones({2, 3}).requires_grad_(), ones({40, 30}).requires_grad_()};
+    Optimizer optimizer;
+
+    explicit Trained(const Options& each) : optimizer({{{parameters[0]}, each}, {{parameters[1]}, each}}) {
+      for (const Tensor& x : parameters) x.set_grad(transpose(rand({x.size(1), x.size(0)}), 0, 1));  // not contiguous
+    }
+  };
+  const auto start = [&] {
+    manual_seed(7);
+    return Trained(options);
+  };
+  const auto values = [](const Trained& trained, size_t group) { return trained.parameters[group].to_vector(); };
+  std::vector<std::vector<double>> expected[2];  // of each group, after each step
+  Trained other = start();
+  for (int step = 0; step < 3; ++step) {
+    for (size_t group = 0; group < 2; ++group) expected[group].push_back(values(other, group));
+    other.optimizer.step();
+  }
+  int64_t number = 0;
+  for (bool reached = true; reached; ++number) {
+    Trained trained = start();
+    empty_cache();
+    bool done = true;
+    counter = number;
+    try {
+      trained.optimizer.step();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::out_of_memory) << error.what();
+      done = false;
+    }
+    reached = counter.exchange(-1) < 0;
+    size_t taken[2];
+    for (size_t group = 0; group < 2; ++group) {
+      taken[group] = values(trained, group) == expected[group][0] ? 0 : 1;
+      EXPECT_EQ(values(trained, group), expected[group][taken[group]]) << "allocation " << number << ", group " << group;
+      if (done || &counter == &countdown) {
+        EXPECT_EQ(taken[group], done ? 1u : 0u) << "allocation " << number << ", group " << group;
+      }
+    }
+    trained.optimizer.step();
+    for (size_t group = 0; group < 2; ++group)
+      EXPECT_EQ(values(trained, group), expected[group][taken[group] + 1]) << "allocation " << number << ", group " << group;
+  }
+  EXPECT_GT(number, 2);
+}
+
+TEST(Allocation, TwoGroupsStepTogether) {
+  for (std::atomic<int64_t>* counter : {&countdown, &new_countdown}) {
+    expect_two_groups_step_together<optim::SGD>(optim::SGDOptions{.lr = 0.1}, *counter);
+    expect_two_groups_step_together<optim::SGD>(optim::SGDOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.5}, *counter);
+    expect_two_groups_step_together<optim::AdamW>(optim::AdamWOptions{}, *counter);
+    expect_two_groups_step_together<optim::Adam>(optim::AdamOptions{.weight_decay = 0.1}, *counter);
+  }
 }
 
 TEST(Allocation, EachOfOperatorNewMayFail) { expect_each_may_fail<Decoder>(new_countdown); }
