@@ -141,7 +141,7 @@ std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::f
   for (const std::filesystem::path& older : list_checkpoints(folder)) {
     if (*step_of(older) > checkpoint.step || ++kept <= std::max(keep, 1)) continue;
     std::error_code ignored;  // an old checkpoint that stays does no harm
-    if (is_checkpoint(older)) std::filesystem::remove(older, ignored);
+    std::filesystem::remove(older, ignored);
   }
   return path;
 }
@@ -176,7 +176,7 @@ std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path&
   std::vector<std::filesystem::path> found;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (step_of(entry->path())) found.push_back(entry->path());
+    if (step_of(entry->path()) && is_checkpoint(entry->path())) found.push_back(entry->path());
   }
   if (error) fail_in(folder, "cannot read the folder: {}", error.message());
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return *step_of(a) > *step_of(b); });
@@ -194,7 +194,6 @@ std::filesystem::path latest_checkpoint(const std::filesystem::path& folder) {
 
 void remove_checkpoints(const std::filesystem::path& folder) {
   for (const std::filesystem::path& path : list_checkpoints(folder)) {
-    if (!is_checkpoint(path)) continue;
     std::error_code error;
     std::filesystem::remove(path, error);
     if (error) fail_in(path, "cannot remove: {}", error.message());

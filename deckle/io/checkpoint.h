@@ -36,7 +36,7 @@ std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::f
 /// Reads a checkpoint file; an Error(io) if it is none, of another format version, or damaged.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
-/// Files of `folder` that are named like checkpoints, the largest step first.
+/// The checkpoints of `folder`, of whatever version, the largest step first: not files that are only named like one or cut short.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);
 
 /// The checkpoint with the largest step in `folder`; `folder` itself if it is a file. An Error(io) if there is none.

@@ -71,6 +71,18 @@ TEST(Checkpoint, LaterStepsAndOtherFilesStay) {
   EXPECT_EQ(get_file(folder / "step-2.safetensors"), "somebody's notes");
 }
 
+TEST(Checkpoint, OtherAndTruncatedFilesOfLaterStepsHideNone) {
+  const TemporaryFolder folder;
+  const std::string whole = get_file(save_checkpoint(example(900), folder.path()));
+  put_file(folder / "step-900.safetensors", whole.substr(0, whole.size() - 1));
+  put_file(folder / "step-800.safetensors", "somebody's notes");
+  EXPECT_TRUE(list_checkpoints(folder.path()).empty());
+  EXPECT_THAT(error_of([&] { latest_checkpoint(folder.path()); }), HasSubstr("has no checkpoint"));
+  save_checkpoint(example(3), folder.path());
+  EXPECT_EQ(latest_checkpoint(folder.path()), folder / "step-3.safetensors");
+  EXPECT_EQ(list_checkpoints(folder.path()).size(), 1u);
+}
+
 TEST(Checkpoint, ARenamedFileIsRefused) {
   const TemporaryFolder folder;
   const std::filesystem::path path = save_checkpoint(example(12), folder.path());
