@@ -88,29 +88,28 @@ void* detail::allocate(int64_t bytes) {
   constexpr int64_t kMost = int64_t{1} << 62;
   if (bytes < 0 || bytes > kMost) fail(ErrorKind::out_of_memory, "cannot allocate {} bytes", bytes);
   const int64_t size = round_up(bytes);
-  {
-    Cache& shared = cache();
-    const std::lock_guard lock(shared.mutex);
-    shared.stats.in_use += size;
-    shared.stats.peak = std::max(shared.stats.peak, shared.stats.in_use);
-    auto& bin = shared.bins[bin_of(size)];
-    if (!bin.empty()) {
-      void* const block = bin.back();
-      bin.pop_back();
-      shared.stats.cached -= size;
-      return block;
+  void* block = nullptr;
+  Cache& shared = cache();
+  std::unique_lock lock(shared.mutex);
+  if (auto& bin = shared.bins[bin_of(size)]; !bin.empty()) {
+    block = bin.back();
+    bin.pop_back();
+    shared.stats.cached -= size;
+  } else {
+    lock.unlock();
+    block = system_block(size);
+    if (block == nullptr) {
+      empty_cache({});
+      block = system_block(size);
+    }
+    lock.lock();
+    if (block == nullptr) {
+      fail(ErrorKind::out_of_memory, "cannot allocate {} bytes ({} in use)", with_commas(bytes),
+           with_commas(shared.stats.in_use));
     }
   }
-  void* block = system_block(size);
-  if (block == nullptr) {
-    empty_cache({});
-    block = system_block(size);
-  }
-  if (block == nullptr) {
-    const std::lock_guard lock(cache().mutex);
-    cache().stats.in_use -= size;
-    fail(ErrorKind::out_of_memory, "cannot allocate {} bytes ({} in use)", with_commas(bytes), with_commas(cache().stats.in_use));
-  }
+  shared.stats.in_use += size;
+  shared.stats.peak = std::max(shared.stats.peak, shared.stats.in_use);
   return block;
 }
 
