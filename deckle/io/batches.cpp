@@ -28,7 +28,7 @@ void shuffle(std::vector<int64_t>& items, uint64_t seed, int64_t epoch) {
 
 }  // namespace
 
-NestedTensor make_text_batch(const TextStore& store, std::span<const int64_t> texts) {
+NestedTensor make_text_batch(const TextStore& store, std::span<const int64_t> texts) try {
   std::vector<int64_t> lengths;
   lengths.reserve(texts.size());
   for (const int64_t text : texts) lengths.push_back(static_cast<int64_t>(store[text].size()) + 2);
@@ -41,6 +41,8 @@ NestedTensor make_text_batch(const TextStore& store, std::span<const int64_t> te
     *token++ = kTextBoundary;
   }
   return NestedTensor(values, ragged);
+} catch (...) {
+  rethrow_from("make_text_batch");
 }
 
 struct Batches::Producer {
@@ -132,12 +134,13 @@ struct Batches::Producer {
   std::thread worker;
 };
 
-Batches::Batches(std::shared_ptr<const TextStore> store, std::vector<int64_t> texts, const BatchOptions& options)
-    : producer_(call_as("TextDataset::batches",
-                        [&] { return std::make_unique<Producer>(std::move(store), std::move(texts), options); })) {}
+Batches::Batches(std::shared_ptr<const TextStore> store, const std::vector<int64_t>& texts, const BatchOptions& options)
+    : producer_(call_as("TextDataset::batches", [&] { return std::make_unique<Producer>(std::move(store), texts, options); })) {}
 Batches::~Batches() = default;
 Batches::Batches(Batches&&) noexcept = default;
 
-std::optional<TextBatch> Batches::next() { return producer_->pop(); }
+std::optional<TextBatch> Batches::next() {
+  return call_as("Batches::next", [&] { return producer_->pop(); });
+}
 
 }  // namespace deckle::io

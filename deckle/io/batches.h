@@ -40,7 +40,7 @@ struct TextBatch {
 /// alone. Movable; one consumer.
 class Batches {
  public:
-  Batches(std::shared_ptr<const TextStore> store, std::vector<int64_t> texts, const BatchOptions& options);
+  Batches(std::shared_ptr<const TextStore> store, const std::vector<int64_t>& texts, const BatchOptions& options);
   ~Batches();
   Batches(Batches&&) noexcept;
 

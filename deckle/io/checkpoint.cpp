@@ -94,7 +94,8 @@ std::optional<int64_t> step_of(const std::filesystem::path& path) {
 bool is_checkpoint(const std::filesystem::path& path) {
   try {
     return SafetensorsFile(path).metadata().contains(kVersionKey);
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::out_of_memory) throw;
     return false;
   }
 }
@@ -123,64 +124,65 @@ const std::string& Checkpoint::text(const std::string& key) const {
 }
 
 std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::filesystem::path& folder, int keep) {
-  make_folder(folder);
-  Metadata metadata = checkpoint.metadata;
-  metadata[kVersionKey] = std::string(kFormatVersion);
-  metadata[kStepKey] = std::to_string(checkpoint.step);
-  for (const auto& [name, tensor] : checkpoint.tensors) {
-    call_as("save_checkpoint", [&name = name, &tensor = tensor] {
-      check(tensor.defined() && tensor.is_contiguous(), "\"{}\" is {} (expected a contiguous tensor)", name,
-            tensor.defined() ? "not contiguous" : "undefined");
-    });
-  }
-  metadata[kHashKey] = hash_of(checkpoint.tensors, metadata);
-  const std::filesystem::path path = folder / fmt::format("{}{}{}", kPrefix, checkpoint.step, kSuffix);
-  save(checkpoint.tensors, path, metadata);
+  return call_on(folder, [&] {
+    make_folder(folder);
+    Metadata metadata = checkpoint.metadata;
+    metadata[kVersionKey] = std::string(kFormatVersion);
+    metadata[kStepKey] = std::to_string(checkpoint.step);
+    for (const auto& [name, tensor] : checkpoint.tensors) {
+      call_as("save_checkpoint", [&name = name, &tensor = tensor] {
+        check(tensor.defined() && tensor.is_contiguous(), "\"{}\" is {} (expected a contiguous tensor)", name,
+              tensor.defined() ? "not contiguous" : "undefined");
+      });
+    }
+    metadata[kHashKey] = hash_of(checkpoint.tensors, metadata);
+    std::filesystem::path path = folder / fmt::format("{}{}{}", kPrefix, checkpoint.step, kSuffix);
+    save(checkpoint.tensors, path, metadata);
 
-  int kept = 0;
-  for (const std::filesystem::path& older : list_checkpoints(folder)) {
-    if (*step_of(older) > checkpoint.step || ++kept <= std::max(keep, 1)) continue;
-    std::error_code ignored;  // an old checkpoint that stays does no harm
-    std::filesystem::remove(older, ignored);
-  }
-  return path;
+    int kept = 0;
+    for (const std::filesystem::path& older : list_checkpoints(folder)) {
+      if (*step_of(older) > checkpoint.step || ++kept <= std::max(keep, 1)) continue;
+      std::error_code ignored;  // an old checkpoint that stays does no harm
+      std::filesystem::remove(older, ignored);
+    }
+    return path;
+  });
 }
 
-Checkpoint load_checkpoint(const std::filesystem::path& path) {
+Checkpoint load_checkpoint(const std::filesystem::path& path) try {
   const SafetensorsFile file(path);
   Checkpoint checkpoint;
   checkpoint.metadata = file.metadata();
   checkpoint.file = path;
-  try {
-    const auto version = checkpoint.metadata.find(kVersionKey);
-    if (version == checkpoint.metadata.end()) fail(ErrorKind::io, "not a checkpoint of a training run");
-    if (version->second != kFormatVersion) {
-      fail(ErrorKind::io, "a checkpoint of format version {} (expected {})", version->second, kFormatVersion);
-    }
-    for (const std::string& name : file.names()) checkpoint.tensors.emplace(name, file.read(name));
-    if (checkpoint.text(kHashKey) != hash_of(checkpoint.tensors, checkpoint.metadata))
-      fail(ErrorKind::io, "the checkpoint is damaged: its contents do not match its hash");
-    checkpoint.step = checkpoint.integer(kStepKey);
-    if (const std::optional<int64_t> step = step_of(path); step && *step != checkpoint.step) {
-      fail(ErrorKind::io, "the checkpoint is of step {}: the file was renamed", checkpoint.step);
-    }
-  } catch (Error& error) {
-    error.set_op(path.string());
-    throw;
+  const auto version = checkpoint.metadata.find(kVersionKey);
+  if (version == checkpoint.metadata.end()) fail(ErrorKind::io, "not a checkpoint of a training run");
+  if (version->second != kFormatVersion) {
+    fail(ErrorKind::io, "a checkpoint of format version {} (expected {})", version->second, kFormatVersion);
+  }
+  for (const std::string& name : file.names()) checkpoint.tensors.emplace(name, file.read(name));
+  if (checkpoint.text(kHashKey) != hash_of(checkpoint.tensors, checkpoint.metadata))
+    fail(ErrorKind::io, "the checkpoint is damaged: its contents do not match its hash");
+  checkpoint.step = checkpoint.integer(kStepKey);
+  if (const std::optional<int64_t> step = step_of(path); step && *step != checkpoint.step) {
+    fail(ErrorKind::io, "the checkpoint is of step {}: the file was renamed", checkpoint.step);
   }
   for (const char* key : {kVersionKey, kHashKey, kStepKey}) checkpoint.metadata.erase(key);
   return checkpoint;
+} catch (...) {
+  rethrow_from(path.native());
 }
 
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (step_of(entry->path()) && is_checkpoint(entry->path())) found.push_back(entry->path());
-  }
-  if (error) fail_in(folder, "cannot read the folder: {}", error.message());
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return *step_of(a) > *step_of(b); });
-  return found;
+  return call_on(folder, [&] {
+    std::vector<std::filesystem::path> found;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      if (step_of(entry->path()) && is_checkpoint(entry->path())) found.push_back(entry->path());
+    }
+    if (error) fail_in(folder, "cannot read the folder: {}", error.message());
+    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return *step_of(a) > *step_of(b); });
+    return found;
+  });
 }
 
 std::filesystem::path latest_checkpoint(const std::filesystem::path& folder) {

@@ -22,6 +22,16 @@ template <typename... Args>
   throw error;
 }
 
+/// body(), whose Errors name their files themselves; where the host has no memory left for it, the Error is one of `path`.
+template <typename Body>
+decltype(auto) call_on(const std::filesystem::path& path, Body&& body) try {
+  return body();
+} catch (const Error&) {
+  throw;
+} catch (...) {
+  rethrow_from(path.native());
+}
+
 /// The bytes of a regular file, mapped read-only. The mapping keeps a file alive that is replaced meanwhile.
 class MappedFile {
  public:

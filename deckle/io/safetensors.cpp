@@ -145,26 +145,23 @@ struct SafetensorsFile::Contents {
   std::map<std::string, TensorEntry> tensors;
 };
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : contents_(std::make_unique<Contents>(path)) {
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) try : contents_(std::make_unique<Contents>(path)) {
   const std::span<const std::byte> bytes = contents_->file.bytes();
-  try {
-    if (bytes.size() < kSizeBytes) fail(ErrorKind::io, "not a safetensors file: {} bytes", bytes.size());
-    uint64_t header_bytes = 0;
-    std::memcpy(&header_bytes, bytes.data(), kSizeBytes);
-    if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - kSizeBytes) {
-      fail(ErrorKind::io, "not a safetensors file, or cut short: its header claims {} bytes of {}", header_bytes, bytes.size());
-    }
-    const std::string_view text = contents_->file.text().substr(kSizeBytes, header_bytes);
-    if (text.empty() || text[0] != '{') fail(ErrorKind::io, "not a safetensors file: its header does not begin with {{");
-    SafetensorsHeader header = parse_safetensors_header(text);
-    contents_->data = bytes.subspan(kSizeBytes + header_bytes);
-    check_layout(header.tensors, contents_->data.size());
-    contents_->metadata = std::move(header.metadata);
-    for (TensorEntry& entry : header.tensors) contents_->tensors.emplace(entry.name, std::move(entry));
-  } catch (Error& error) {
-    error.set_op(contents_->path);
-    throw;
+  if (bytes.size() < kSizeBytes) fail(ErrorKind::io, "not a safetensors file: {} bytes", bytes.size());
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), kSizeBytes);
+  if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - kSizeBytes) {
+    fail(ErrorKind::io, "not a safetensors file, or cut short: its header claims {} bytes of {}", header_bytes, bytes.size());
   }
+  const std::string_view text = contents_->file.text().substr(kSizeBytes, header_bytes);
+  if (text.empty() || text[0] != '{') fail(ErrorKind::io, "not a safetensors file: its header does not begin with {{");
+  SafetensorsHeader header = parse_safetensors_header(text);
+  contents_->data = bytes.subspan(kSizeBytes + header_bytes);
+  check_layout(header.tensors, contents_->data.size());
+  contents_->metadata = std::move(header.metadata);
+  for (TensorEntry& entry : header.tensors) contents_->tensors.emplace(entry.name, std::move(entry));
+} catch (...) {
+  rethrow_from(path.native());
 }
 
 SafetensorsFile::~SafetensorsFile() = default;
@@ -172,31 +169,33 @@ SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
 
 const Metadata& SafetensorsFile::metadata() const { return contents_->metadata; }
 
-std::vector<std::string> SafetensorsFile::names() const {
+std::vector<std::string> SafetensorsFile::names() const try {
   std::vector<std::string> names;
   for (const auto& [name, entry] : contents_->tensors) names.push_back(name);
   return names;
+} catch (...) {
+  rethrow_from(contents_->path);
 }
 
 bool SafetensorsFile::contains(const std::string& name) const { return contents_->tensors.contains(name); }
 
-Tensor SafetensorsFile::read(const std::string& name) const {
-  try {
-    const auto found = contents_->tensors.find(name);
-    if (found == contents_->tensors.end()) fail(ErrorKind::io, "has no tensor \"{}\"", name);
-    return read_entry(found->second, contents_->data);
-  } catch (Error& error) {
-    error.set_op(contents_->path);
-    throw;
-  }
+Tensor SafetensorsFile::read(const std::string& name) const try {
+  const auto found = contents_->tensors.find(name);
+  if (found == contents_->tensors.end()) fail(ErrorKind::io, "has no tensor \"{}\"", name);
+  return read_entry(found->second, contents_->data);
+} catch (...) {
+  rethrow_from(contents_->path);
 }
 
 void save(std::initializer_list<TensorMap::value_type> tensors, const std::filesystem::path& path, const Metadata& metadata) {
-  TensorMap map;
-  for (const auto& [name, tensor] : tensors) {
-    const bool first = map.emplace(name, tensor).second;
-    call_as("save", [&name = name, first] { check(first, "two tensors are named \"{}\" (expected different names)", name); });
-  }
+  const TensorMap map = call_as("save", [&] {
+    TensorMap named;
+    for (const auto& [name, tensor] : tensors) {
+      const bool first = named.emplace(name, tensor).second;
+      check(first, "two tensors are named \"{}\" (expected different names)", name);
+    }
+    return named;
+  });
   save(map, path, metadata);
 }
 
@@ -204,26 +203,31 @@ void save(const TensorMap& tensors, const std::filesystem::path& path, const Met
   const std::string text = call_as("save", [&] { return header_of(tensors, metadata); });
   const uint64_t header_bytes = text.size();
 
-  AtomicFile file(path);
-  file.write({reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes});
-  file.write(text);
-  for (const auto& [name, given] : tensors) {
-    const Tensor tensor = given.to(Device());
-    if (tensor.is_contiguous()) {
-      file.write({static_cast<const char*>(tensor.raw_data()), static_cast<size_t>(tensor.numel() * item_size(tensor.dtype()))});
-    } else {
-      const std::vector<std::byte> bytes = pack(tensor);
-      file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  call_on(path, [&] {
+    AtomicFile file(path);
+    file.write({reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes});
+    file.write(text);
+    for (const auto& [name, given] : tensors) {
+      const Tensor tensor = given.to(Device());
+      if (tensor.is_contiguous()) {
+        file.write(
+            {static_cast<const char*>(tensor.raw_data()), static_cast<size_t>(tensor.numel() * item_size(tensor.dtype()))});
+      } else {
+        const std::vector<std::byte> bytes = pack(tensor);
+        file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+      }
     }
-  }
-  file.commit();
+    file.commit();
+  });
 }
 
 TensorMap load(const std::filesystem::path& path) {
   const SafetensorsFile file(path);
-  TensorMap tensors;
-  for (const std::string& name : file.names()) tensors.emplace(name, file.read(name));
-  return tensors;
+  return call_on(path, [&] {
+    TensorMap tensors;
+    for (const std::string& name : file.names()) tensors.emplace(name, file.read(name));
+    return tensors;
+  });
 }
 
 }  // namespace deckle::io

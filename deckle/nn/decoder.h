@@ -57,11 +57,13 @@ class DecoderLM final : public Module {
 
   template <TensorLike X>
   X operator()(const X& tokens) const {
-    const RotaryAngles angles = rotary_.angles(tokens, autocast_dtype().value_or(dtype()));
-    X x = embedding(tokens);
-    const Plan plan = blocks.empty() ? Plan() : blocks[0].attention.plan(x);
-    for (const DecoderBlock& block : blocks) x = block(x, angles, plan);
-    return head(norm(x));
+    return call_as("DecoderLM", [&] {
+      const RotaryAngles angles = rotary_.angles(tokens, autocast_dtype().value_or(dtype()));
+      X x = embedding(tokens);
+      const Plan plan = blocks.empty() ? Plan() : blocks[0].attention.plan(x);
+      for (const DecoderBlock& block : blocks) x = block(x, angles, plan);
+      return head(norm(x));
+    });
   }
 
   /// Mean cross entropy, in nats, of every token but each component's first, given those before it. The tokens may lie on the

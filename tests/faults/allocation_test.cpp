@@ -1,26 +1,32 @@
-// Every allocation of a training step fails in turn, those of Deckle's allocator (aligned_alloc) and those of operator new: the
-// step ends with Error(out_of_memory) or recovers, nothing leaks, it was taken or left the parameters as they were (where
-// operator new fails, those of each group), and later steps give the same results. Memory that other libraries take from malloc
-// (OpenBLAS, oneDNN, OpenMP, the C library) is not covered.
+// Every allocation of a training step, and of saving and loading, fails in turn, those of Deckle's allocator (aligned_alloc) and
+// those of operator new: the step ends with Error(out_of_memory) or recovers, nothing leaks, it was taken or left the parameters
+// as they were (where operator new fails, those of each group), and later steps give the same results. Memory that other
+// libraries take from malloc (OpenBLAS, oneDNN, OpenMP, the C library) is not covered.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <new>
+#include <string>
 
 #include "deckle/core/allocator.h"
 #include "deckle/deckle.h"
+#include "tests/support/temporary_folder.h"
 
 namespace {
 
 // Allocations until the one that fails, of the allocator and of operator new; negative: none does.
 std::atomic<int64_t> countdown{-1}, new_countdown{-1};
+std::atomic<size_t> least{0};  // bytes of the smallest block of operator new that counts
 std::atomic<int64_t> live{0};  // blocks of operator new that were not deleted
 
 bool fails(std::atomic<int64_t>& counter) { return counter.load(std::memory_order_relaxed) >= 0 && counter.fetch_sub(1) == 0; }
 
 void* take(size_t size) {
-  void* const block = fails(new_countdown) ? nullptr : std::malloc(size + (size == 0));
+  void* const block = size >= least && fails(new_countdown) ? nullptr : std::malloc(size + (size == 0));
   if (block == nullptr) throw std::bad_alloc();
   ++live;
   return block;
@@ -101,6 +107,19 @@ struct Encoder {
   }
 };
 
+/// Each batch of a data set, which another thread prepares, given to the model itself.
+struct Epoch {
+  io::TextDataset data = io::TextDataset::from_texts(std::array<std::string, 2>{"a", "bcd"});
+  nn::DecoderLM model{{.d_model = 8, .depth = 1, .heads = 2}};
+  optim::AdamW optimizer{model.parameters(), {.lr = 1e-2}};
+
+  Tensor loss() const {
+    Tensor last;
+    for (const NestedTensor& batch : data.batches()) last = mean(square(model(batch).values()));
+    return last;
+  }
+};
+
 template <typename Training>
 Tensor step(Training& training) {
   const Tensor loss = training.loss();
@@ -173,6 +192,7 @@ void expect_each_may_fail(std::atomic<int64_t>& counter) {
 TEST(Allocation, EachOfTheAllocatorMayFail) { expect_each_may_fail<Decoder>(countdown); }
 TEST(Allocation, EachOfTheAllocatorMayFailInBfloat16) { expect_each_may_fail<MixedDecoder>(countdown); }
 TEST(Allocation, EachOfTheAllocatorMayFailInAnEncoder) { expect_each_may_fail<Encoder>(countdown); }
+TEST(Allocation, EachOfTheAllocatorMayFailInAnEpoch) { expect_each_may_fail<Epoch>(countdown); }
 
 /// SGD's step, whose velocities begin with it: without dampening, unlike those of later ones.
 void expect_first_step_of_sgd_may_fail(std::atomic<int64_t>& counter) {
@@ -280,6 +300,62 @@ TEST(Allocation, TwoGroupsStepTogether) {
 TEST(Allocation, EachOfOperatorNewMayFail) { expect_each_may_fail<Decoder>(new_countdown); }
 TEST(Allocation, EachOfOperatorNewMayFailInBfloat16) { expect_each_may_fail<MixedDecoder>(new_countdown); }
 TEST(Allocation, EachOfOperatorNewMayFailInAnEncoder) { expect_each_may_fail<Encoder>(new_countdown); }
+TEST(Allocation, EachOfOperatorNewMayFailInAnEpoch) { expect_each_may_fail<Epoch>(new_countdown); }
+
+/// Each allocation of `call` fails in turn, those of operator new if they are as long as a name of `kLong`: the JSON package in
+/// its destructors, and std::filesystem in a folder, end the process where they get none, and ask for less. The call ends in an
+/// Error or with success, and leaks nothing.
+constexpr size_t kLong = 1000;
+
+void expect_each_long_one_may_fail(const std::function<void()>& call) {
+  call();
+  empty_cache();
+  const int64_t blocks = live, memory = memory_stats().in_use;
+  int64_t number = 0;
+  least = kLong;
+  for (std::atomic<int64_t>* const counter : {&countdown, &new_countdown}) {
+    number = 0;
+    for (bool reached = true; reached; ++number) {
+      empty_cache();
+      *counter = number;
+      try {
+        call();
+      } catch (const Error& error) {
+        *counter = -1;
+        EXPECT_EQ(error.kind(), ErrorKind::out_of_memory) << error.what();
+      }
+      reached = counter->exchange(-1) < 0 && number < 10'000;
+    }
+    empty_cache();
+    EXPECT_EQ(live, blocks);
+    EXPECT_EQ(memory_stats().in_use, memory);
+  }
+  least = 0;
+  EXPECT_GT(number, 5);
+}
+
+TEST(Allocation, EachOfACheckpointMayFail) {
+  const TemporaryFolder folder;
+  const std::string name(kLong, 'n');
+  io::Checkpoint checkpoint{.step = 1, .tensors = {{name, arange(0.0, 200.0)}, {"b", arange(0, 6)}}};
+  checkpoint.set(name, name);
+  io::save_checkpoint(checkpoint, folder.path());
+  const std::filesystem::path file = folder.path().native() + std::string(kLong, '/') + "step-1.safetensors";
+  expect_each_long_one_may_fail([&] { io::save_checkpoint(checkpoint, folder.path()); });
+  expect_each_long_one_may_fail([&] { io::load_checkpoint(file); });
+  EXPECT_EQ(folder.entries(), 1) << "temporary files stay";
+}
+
+TEST(Allocation, EachOfAFileOfTensorsMayFail) {
+  const TemporaryFolder folder;
+  const std::string name(kLong, 'n');
+  const std::filesystem::path file = folder.path().native() + std::string(kLong, '/') + "file";
+  const io::TensorMap tensors = {{name, transpose(zeros({20, 30}), 0, 1)}, {"b", arange(0, 6)}};
+  const std::initializer_list<io::TensorMap::value_type> listed = {{name, tensors.at("b")}};
+  expect_each_long_one_may_fail([&] { io::save(listed, file); });
+  expect_each_long_one_may_fail([&] { io::save(tensors, file); });
+  expect_each_long_one_may_fail([&] { io::load(file); });
+}
 
 }  // namespace
 }  // namespace deckle
