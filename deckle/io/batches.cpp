@@ -1,5 +1,7 @@
 #include "deckle/io/batches.h"
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -45,6 +47,44 @@ NestedTensor make_text_batch(const TextStore& store, std::span<const int64_t> te
   rethrow_from("make_text_batch");
 }
 
+namespace {
+
+/// Makes the batches of a data set, one after another.
+struct BatchMaker {
+  const TextStore& store;
+  const std::vector<int64_t>& items;
+  const BatchOptions& options;
+  BatchPosition at = options.start;
+  std::vector<int64_t> order = {};  // of the epoch that it is in; empty: not made yet
+
+  std::optional<TextBatch> next() {
+    for (; !items.empty() && (options.epochs == 0 || at.epoch < options.epochs); at = {at.epoch + 1, 0}) {
+      if (order.empty()) {
+        order = items;
+        if (options.shuffle) shuffle(order, options.seed, at.epoch);
+      }
+      if (at.text < std::ssize(order)) return take();
+      order.clear();
+    }
+    return std::nullopt;
+  }
+
+ private:
+  TextBatch take() {
+    const auto first = static_cast<size_t>(at.text);
+    size_t last = first;
+    for (int64_t left = options.tokens; last < order.size(); ++last) {
+      left -= static_cast<int64_t>(store[order[last]].size()) + 1;
+      if (left < 0 && last > first) break;
+    }
+    NestedTensor tokens = make_text_batch(store, std::span(order).subspan(first, last - first));
+    at.text = static_cast<int64_t>(last);
+    return {std::move(tokens), at};
+  }
+};
+
+}  // namespace
+
 struct Batches::Producer {
   Producer(std::shared_ptr<const TextStore> texts, std::vector<int64_t> chosen, const BatchOptions& how)
       : store(std::move(texts)), items(std::move(chosen)), options(how) {
@@ -69,14 +109,9 @@ struct Batches::Producer {
 
   void produce() {
     try {
-      BatchPosition position = options.start;
-      for (; !items.empty() && (options.epochs == 0 || position.epoch < options.epochs); position = {position.epoch + 1, 0}) {
-        std::vector<int64_t> order = items;
-        if (options.shuffle) shuffle(order, options.seed, position.epoch);
-        while (position.text < static_cast<int64_t>(order.size())) {
-          TextBatch batch = take(order, position);
-          if (!push(std::move(batch))) return;
-        }
+      BatchMaker maker{*store, items, options};
+      while (std::optional<TextBatch> batch = maker.next()) {
+        if (!push(std::move(*batch))) return;
       }
     } catch (...) {
       const std::lock_guard lock(mutex);
@@ -85,17 +120,6 @@ struct Batches::Producer {
     const std::lock_guard lock(mutex);
     finished = true;
     filled.notify_one();
-  }
-
-  TextBatch take(const std::vector<int64_t>& order, BatchPosition& position) const {
-    const auto first = static_cast<size_t>(position.text);
-    size_t last = first;
-    for (int64_t left = options.tokens; last < order.size(); ++last) {
-      left -= static_cast<int64_t>((*store)[order[last]].size()) + 1;
-      if (left < 0 && last > first) break;
-    }
-    position.text = static_cast<int64_t>(last);
-    return {make_text_batch(*store, std::span(order).subspan(first, last - first)), position};
   }
 
   bool push(TextBatch batch) {
@@ -117,12 +141,18 @@ struct Batches::Producer {
     TextBatch batch = std::move(ready.front());
     ready.pop_front();
     room.notify_one();
+    rest.at = batch.next;
     return batch;
   }
+
+  /// A child of fork has no worker, and may have what it shared with it half changed.
+  bool in_child_of_fork() const { return getpid() != process; }
 
   const std::shared_ptr<const TextStore> store;
   const std::vector<int64_t> items;
   const BatchOptions options;
+  const pid_t process = getpid();
+  BatchMaker rest{*store, items, options};  // of the batches that were not taken yet: for children of fork
 
   std::mutex mutex;
   std::condition_variable filled;
@@ -136,11 +166,13 @@ struct Batches::Producer {
 
 Batches::Batches(std::shared_ptr<const TextStore> store, const std::vector<int64_t>& texts, const BatchOptions& options)
     : producer_(call_as("TextDataset::batches", [&] { return std::make_unique<Producer>(std::move(store), texts, options); })) {}
-Batches::~Batches() = default;
+Batches::~Batches() {
+  if (producer_ && producer_->in_child_of_fork()) static_cast<void>(producer_.release());  // its parts wait for the worker
+}
 Batches::Batches(Batches&&) noexcept = default;
 
 std::optional<TextBatch> Batches::next() {
-  return call_as("Batches::next", [&] { return producer_->pop(); });
+  return call_as("Batches::next", [&] { return producer_->in_child_of_fork() ? producer_->rest.next() : producer_->pop(); });
 }
 
 }  // namespace deckle::io

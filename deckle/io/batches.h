@@ -38,6 +38,7 @@ struct TextBatch {
 
 /// A pass over texts in batches, which a background thread prepares. Which batches come depends on the texts and the options
 /// alone. Movable; one consumer.
+/// A child of fork, which has no such thread, makes the batches that its parent had not taken itself.
 class Batches {
  public:
   Batches(std::shared_ptr<const TextStore> store, const std::vector<int64_t>& texts, const BatchOptions& options);

@@ -1,9 +1,11 @@
 // Two threads train two models at the same time, and a child of fork trains after its parent has: all give the results of one
-// model trained alone.
+// model trained alone. Such a child goes on with its parent's batches.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "deckle/deckle.h"
@@ -56,6 +58,39 @@ TEST(ConcurrentTraining, AChildOfForkTrainsAfterItsParentDid) {
   ASSERT_TRUE(WIFEXITED(status)) << "the child was ended by signal " << WTERMSIG(status);
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_EQ(train(1), expected);
+}
+
+using Texts = std::vector<std::vector<int64_t>>;
+
+Texts rest_of(io::Batches& batches) {
+  Texts rest;
+  for (const NestedTensor& batch : batches) rest.push_back(batch.values().to_vector<int64_t>());
+  return rest;
+}
+
+TEST(ConcurrentTraining, AChildOfForkGoesOnWithTheBatchesOfItsParent) {
+  std::vector<std::string> texts;
+  for (int i = 0; i < 40; ++i) texts.push_back(std::to_string(i));
+  const io::TextDataset data = io::TextDataset::from_texts(texts);
+  const io::BatchOptions options{.tokens = 8, .seed = 3, .epochs = 2};
+  io::Batches all = data.batches(options);
+  Texts expected = rest_of(all);
+  for (int taken = 0; taken < 8; ++taken, expected.erase(expected.begin())) {
+    std::optional<io::Batches> batches(data.batches(options));
+    for (int i = 0; i < taken; ++i) batches->next();
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      alarm(60);  // a deadlock is a failure
+      const bool same = rest_of(*batches) == expected;
+      batches.reset();
+      _exit(same ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0) << taken << " batches taken before";
+    EXPECT_EQ(rest_of(*batches), expected);
+  }
 }
 
 }  // namespace
