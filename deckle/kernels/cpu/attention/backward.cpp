@@ -180,13 +180,6 @@ void backward_block(const AttentionProblem& problem, const AttentionOperands& x,
   if (want_dv) store_rows(problem.dtype, gradient.v, first_key, count, task.kv_head, Dv, dv, v_stride);
 }
 
-#if HWY_TARGET == HWY_AVX3
-/// Tag of the arithmetic on AMX tiles.
-struct OnTiles {
-  using Element = float;
-};
-#endif
-
 /// All tasks of a group, one block of keys at a time: what they share for a block is loaded before and stored after it. `next` is
 /// the first task of the next group of this thread, or null.
 template <class A, typename T = typename A::Element>

@@ -16,10 +16,8 @@
 #endif
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/bias_strip-inl.h"
@@ -42,33 +40,6 @@ namespace deckle::kernels::cpu {
 namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
-
-inline constexpr int kTileRowBlocks = 4;
-
-/// One operand of a row tile: rows, [block][units][32] and pairs of adjacent rows.
-struct TileRowOperand : TileOperand {
-  uint32_t* lanes;
-  uint32_t* pairs;
-  int64_t pair_stride;
-
-  TileRowOperand(Scratch& scratch, int64_t n)
-      : TileOperand(scratch, kTileRowBlocks * simd::kTileQueries, n),
-        lanes(scratch.take<uint32_t>(kTileRowBlocks * simd::kTileQueries * units)),
-        pairs(scratch.take<uint32_t>(kTileRowBlocks * simd::kTileQueries / 2 * odd_lines(2 * units))),
-        pair_stride(odd_lines(2 * units)) {}
-
-  /// Rows without visible keys (lse +inf) become 0: their contents must not reach a product, as 0 * NaN is NaN.
-  void load_seen(const AttentionRows& from, int64_t first, int64_t count, int64_t head, const float* lse) {
-    const int64_t padded = simd::round_up_keys(count);
-    load(from, first, count, padded, head);
-    for (int64_t r = 0; r < count; ++r) {
-      if (lse[r] == std::numeric_limits<float>::infinity()) clear(r);
-    }
-    for (int64_t r = 0; r < padded; r += simd::kTileQueries) to_lanes(r, block(r / simd::kTileQueries), simd::kTileQueries);
-    simd::tile_row_pairs(rows, stride, padded, 2 * units, pairs, pair_stride);
-  }
-  uint32_t* block(int64_t b) const { return lanes + b * units * simd::kTileQueries; }
-};
 
 /// The part of a task that lies in `block_keys`, which are its first if `fresh`; `next` is what this thread goes on with.
 inline void backward_block_on_tiles(const AttentionProblem& problem, const AttentionOperands& x,
@@ -127,11 +98,7 @@ inline void backward_block_on_tiles(const AttentionProblem& problem, const Atten
       }
       const int64_t lanes = tile.blocks * kW;
       statistics.load(row, tile.count, kRows, h, lse, delta);
-      bool near = true;
-      for (int64_t r = 0; r < lanes; ++r) {
-        lse2[r] = lse[r] * static_cast<float>(kLog2E);
-        near = near && !(std::abs(lse[r]) > simd::kFarReference && std::isfinite(lse[r]));
-      }
+      const bool near = are_near(lse, lanes, lse2);
       q.load_seen(x.q, row, tile.count, h, lse);
       dout.load_seen(cotangent.out, row, tile.count, h, lse);
       RowPrefetch soon = next_gradient_rows(problem, x, cotangent, gradient, task, block_keys, h, first, kRows, next,

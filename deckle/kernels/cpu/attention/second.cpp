@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "deckle/base/parallel.h"
 #include "deckle/base/scratch.h"
@@ -21,14 +22,15 @@
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/jvp.h"
 #include "deckle/kernels/cpu/attention/require.h"
+#include "deckle/kernels/cpu/simd/amx.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/attention/second.cpp"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
+#include "deckle/kernels/cpu/attention/arithmetic-inl.h"
 #include "deckle/kernels/cpu/attention/dropout-inl.h"
-#include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/feature_gradients-inl.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
@@ -36,81 +38,12 @@
 #include "deckle/kernels/cpu/attention/row_statistics-inl.h"
 #include "deckle/kernels/cpu/attention/row_tile-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
-#include "deckle/kernels/cpu/simd/not_equal.h"
+#include "deckle/kernels/cpu/attention/second_step-inl.h"
+#include "deckle/kernels/cpu/attention/second_tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu {
 namespace HWY_NAMESPACE {
-
-/// The tiles of one block of scores, [keys, stride] each, before and after second_step.
-template <typename T>
-struct SecondTiles {
-  T* scores;            // z, then P
-  T* tangents;          // tz, then P (tz - tlse)
-  T* products;          // R dP, then dZ
-  T* product_tangents;  // R tdP, then tdZ
-};
-
-/// Statistics of the rows of a block: kTileRows each.
-template <typename T>
-struct SecondRows {
-  T *lse, *delta, *lse_tangent, *delta_tangent;
-};
-
-template <typename T>
-HWY_NOINLINE void second_step(const SecondTiles<T>& tiles, int64_t stride, int64_t keys, int64_t lanes, const SecondRows<T>& rows,
-                              int64_t first_lane) {
-  const hn::ScalableTag<T> d;
-  for (int64_t lane = 0; lane < lanes; lane += kLanes<T>) {
-    const auto lse = hn::LoadU(d, rows.lse + first_lane + lane), delta = hn::LoadU(d, rows.delta + first_lane + lane);
-    const auto lse_tangent = hn::LoadU(d, rows.lse_tangent + first_lane + lane);
-    const auto delta_tangent = hn::LoadU(d, rows.delta_tangent + first_lane + lane);
-    for (int64_t j = 0; j < keys; ++j) {
-      const int64_t at = j * stride + lane;
-      const auto p = exp_minus(d, hn::LoadU(d, tiles.scores + at), lse);
-      const auto seen = not_equal(p, hn::Zero(d));
-      const auto centred = hn::IfThenElseZero(seen, hn::Sub(hn::LoadU(d, tiles.tangents + at), lse_tangent));
-      const auto slack = hn::Sub(hn::LoadU(d, tiles.products + at), delta);
-      const auto bracket = hn::MulAdd(centred, slack, hn::Sub(hn::LoadU(d, tiles.product_tangents + at), delta_tangent));
-      hn::StoreU(p, d, tiles.scores + at);
-      hn::StoreU(hn::Mul(p, centred), d, tiles.tangents + at);
-      hn::StoreU(hn::Mul(p, slack), d, tiles.products + at);
-      hn::StoreU(hn::Mul(p, bracket), d, tiles.product_tangents + at);
-    }
-  }
-}
-
-/// tdZ becomes tdY = phi' tdZ + phi'' ty dZ, and dZ becomes dY = phi' dZ; phi' = 1 - w^2, phi'' = -(2 / cap) w phi'.
-template <typename T>
-HWY_NOINLINE void uncap_second(const SecondTiles<T>& tiles, const T* tanh_tile, const T* y_tangents, T cap, int64_t stride,
-                               int64_t keys, int64_t lanes) {
-  const hn::ScalableTag<T> d;
-  const auto factor = hn::Set(d, T(-2) / cap);
-  for (int64_t j = 0; j < keys; ++j) {
-    for (int64_t lane = 0; lane < lanes; lane += kLanes<T>) {
-      const int64_t at = j * stride + lane;
-      const auto w = hn::LoadU(d, tanh_tile + at), first = hn::NegMulAdd(w, w, hn::Set(d, T(1)));
-      const auto dy = hn::Mul(first, hn::LoadU(d, tiles.products + at));
-      const auto bend =
-          hn::Mul(hn::Mul(factor, w), hn::IfThenElseZero(not_equal(dy, hn::Zero(d)), hn::LoadU(d, y_tangents + at)));
-      hn::StoreU(dy, d, tiles.products + at);
-      hn::StoreU(hn::MulAdd(first, hn::LoadU(d, tiles.product_tangents + at), hn::Mul(bend, dy)), d, tiles.product_tangents + at);
-    }
-  }
-}
-
-/// The arguments of a call, fixed for all its tasks.
-template <typename T>
-struct SecondCall {
-  const AttentionProblem& problem;
-  const AttentionOperands &x, &t;
-  const AttentionResults &cotangent, &cotangent_tangent;
-  const RowStatistics<T>& statistics;
-  const TangentStatistics<T>& tangent_statistics;
-  const AttentionOperands& gradient_tangent;
-  const QueryGradient<T>& tdq;
-  FeatureGradients<T>& feature_tangents;
-};
 
 template <typename T>
 void second_task(const SecondCall<T>& c, const KeyTask& task) {
@@ -255,7 +188,7 @@ void sink_tangent(const SecondCall<T>& c) {
   });
 }
 
-template <typename T>
+template <class A, typename T = typename A::Element>
 void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent,
                    const AttentionResults& result, const AttentionResults& cotangent, const AttentionResults& cotangent_tangent,
                    const AttentionOperands& gradient_tangent, const AttentionResults& result_tangent) {
@@ -289,7 +222,15 @@ void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, 
   const auto groups = static_cast<int64_t>(tasks.groups.size());
   parallel_for(groups, task_grain(groups), [&](int64_t begin, int64_t end) {
     for (int64_t g = begin; g < end; ++g) {
-      for (int64_t i : tasks.groups[g]) second_task(call, tasks.tasks[i]);
+      for (int64_t i : tasks.groups[g]) {
+#if HWY_TARGET == HWY_AVX3
+        if constexpr (std::is_same_v<A, OnTiles>) {
+          second_task_on_tiles(call, tasks.tasks[i]);
+          continue;
+        } else
+#endif
+          second_task(call, tasks.tasks[i]);
+      }
     }
   });
   tdq.finish();
@@ -300,11 +241,14 @@ void run_second_as(const AttentionProblem& problem, const AttentionOperands& x, 
 void run_second(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent,
                 const AttentionResults& result, const AttentionResults& cotangent, const AttentionResults& cotangent_tangent,
                 const AttentionOperands& gradient_tangent, const AttentionResults& result_tangent) {
-  if (problem.dtype == DType::float64) {
-    run_second_as<double>(problem, x, tangent, result, cotangent, cotangent_tangent, gradient_tangent, result_tangent);
-  } else {
-    run_second_as<float>(problem, x, tangent, result, cotangent, cotangent_tangent, gradient_tangent, result_tangent);
-  }
+  const auto run = [&]<class A>(A) {
+    run_second_as<A>(problem, x, tangent, result, cotangent, cotangent_tangent, gradient_tangent, result_tangent);
+  };
+#if HWY_TARGET == HWY_AVX3
+  if (problem.dtype == DType::bfloat16 && simd::bf16_products() == Bf16Arithmetic::tiles) return run(OnTiles());
+#endif
+  if (problem.dtype == DType::float64) return run(Plain<double>());
+  run(Plain<float>());
 }
 
 }  // namespace HWY_NAMESPACE

@@ -8,10 +8,13 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "deckle/base/scratch.h"
+#include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/simd/amx.h"
 #include "deckle/kernels/cpu/simd/amx_scores.h"
@@ -67,6 +70,49 @@ struct TileOperand {
     transpose(reinterpret_cast<const float*>(rows), stride, count, units, reinterpret_cast<float*>(units_by_row), count);
     simd::tile_key_pairs(units_by_row, count, units, count, to, to_stride);
   }
+};
+
+/// Blocks of rows in a tile of the key-stationary passes.
+inline constexpr int kTileRowBlocks = 4;
+
+/// One operand of a row tile: rows, [block][units][32] and pairs of adjacent rows.
+struct TileRowOperand : TileOperand {
+  uint32_t* lanes;
+  uint32_t* pairs;
+  int64_t pair_stride;
+
+  TileRowOperand(Scratch& scratch, int64_t n)
+      : TileOperand(scratch, kTileRowBlocks * simd::kTileQueries, n),
+        lanes(scratch.take<uint32_t>(kTileRowBlocks * simd::kTileQueries * units)),
+        pairs(scratch.take<uint32_t>(kTileRowBlocks * simd::kTileQueries / 2 * odd_lines(2 * units))),
+        pair_stride(odd_lines(2 * units)) {}
+
+  /// Rows without visible keys (lse +inf) become 0: their contents must not reach a product, as 0 * NaN is NaN.
+  void load_seen(const AttentionRows& from, int64_t first, int64_t count, int64_t head, const float* lse) {
+    const int64_t padded = simd::round_up_keys(count);
+    load(from, first, count, padded, head);
+    for (int64_t r = 0; r < count; ++r) {
+      if (lse[r] == std::numeric_limits<float>::infinity()) clear(r);
+    }
+    for (int64_t r = 0; r < padded; r += simd::kTileQueries) to_lanes(r, block(r / simd::kTileQueries), simd::kTileQueries);
+    simd::tile_row_pairs(rows, stride, padded, 2 * units, pairs, pair_stride);
+  }
+  uint32_t* block(int64_t b) const { return lanes + b * units * simd::kTileQueries; }
+};
+
+/// lse2 = lse log2 e of `count` rows; whether all of them may be subtracted from scores times log2 e.
+inline bool are_near(const float* lse, int64_t count, float* lse2) {
+  bool near = true;
+  for (int64_t r = 0; r < count; ++r) {
+    lse2[r] = lse[r] * static_cast<float>(kLog2E);
+    near = near && !(std::abs(lse[r]) > simd::kFarReference && std::isfinite(lse[r]));
+  }
+  return near;
+}
+
+/// Tag of the arithmetic on AMX tiles.
+struct OnTiles {
+  using Element = float;
 };
 
 #endif

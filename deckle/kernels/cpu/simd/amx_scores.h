@@ -42,6 +42,25 @@ void tile_gradient(const float* scores, const float* products, int64_t keys, flo
 void tile_gradient_units(const float* p, const float* dz, int64_t keys, uint32_t* p_units, uint32_t* dz_units,
                          int64_t unit_stride, uint32_t* dz_pairs, int64_t pair_stride);
 
+/// The second order: tiles [keys, 32] of products of inputs, and of the 32 rows lse log2 e, Delta, and the tangents of lse and
+/// Delta.
+struct SecondScores {
+  const float *scores, *tangents, *products, *product_tangents;
+  const float *lse2, *delta, *lse_tangent, *delta_tangent;
+};
+
+/// Where its weights go in bfloat16, as in tile_gradient.
+struct SecondUnits {
+  uint32_t *p, *p_tangent, *dz, *dz_tangent;
+  int64_t unit_stride;
+  uint32_t *dz_pairs, *dz_tangent_pairs;
+  int64_t pair_stride;
+};
+
+/// p = 2^(factor * score - lse2) and, with c = scale * tangent - lse_tangent where p is not 0, else 0, and s = product - delta:
+/// p c, dz = p s, and the tangent of dz, p (c s + product_tangent - delta_tangent).
+void tile_second(const SecondScores& from, int64_t keys, float factor, float scale, const SecondUnits& to);
+
 /// to[2 c, k] and to[2 c + 1, k] = pairs of keys of columns 2 c and 2 c + 1, from units[c, key] = columns 2 c and 2 c + 1 of that
 /// key; keys is a multiple of 32.
 void tile_key_pairs(const uint32_t* units, int64_t unit_stride, int64_t count, int64_t keys, uint32_t* to, int64_t to_stride);

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "deckle/base/parallel.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/reference.h"
 #include "tests/kernels/cpu/attention/drawn_operands.h"
+#include "tests/kernels/cpu/attention/modelled_tiles.h"
 
 namespace deckle::testing {
 namespace {
@@ -98,59 +100,127 @@ TEST(AttentionReference, AgreesWithCentralDifferencesOfItself) {
   }
 }
 
+/// Tangents, mixed derivatives and second order of drawn operands, tangents and cotangents.
+void expect_derivatives_match_the_reference(const AttentionCase& c, Random& random) {
+  const DType dtype = c.problem.dtype;
+  const AttentionCase wide = c.wide();
+  const Operands x = c.operands(dtype, c.normal(random)), wide_x = wide.widen(x);
+  Operands t = c.operands(dtype, c.normal(random)), wide_t = wide.widen(t);
+  drop_some(random, t, wide_t);
+  const Results g = c.results(dtype, c.normal(random)), wide_g = wide.widen(g);
+  Results tg = c.results(dtype, c.normal(random)), wide_tg = wide.widen(tg);
+  if (chance(random, 0.5)) tg.view = wide_tg.view = {};
+
+  Results expected = wide.results(DType::float64, AttentionCase::poisoned), expected_tangent = expected;
+  wide.bind(expected_tangent);
+  reference::attention_jvp(wide.problem, wide_x.view, wide_t.view, expected.view, expected_tangent.view);
+  Results result = c.results(dtype, AttentionCase::poisoned), tangent = result, again = result;
+  c.bind(tangent), c.bind(again);
+  attention_jvp({}, c.problem, x.view, t.view, result.view, tangent.view);
+  const auto& [type, value, gradient, statistics, second_order] = tolerances(dtype);
+  const double term = c.term();
+  EXPECT_LT(relative_error(result.out, expected.out, 0.1 * term), value);
+  EXPECT_LT(relative_error(result.lse, expected.lse), 3 * statistics);
+  EXPECT_LT(noted(dtype, "tangent of out", relative_error(tangent.out, expected_tangent.out, term)), value);
+  EXPECT_LT(relative_error(tangent.lse, expected_tangent.lse, 1.0), 9 * statistics);
+
+  Operands a = c.operands(dtype, c.normal(random)), wide_a = wide.widen(a), both = c.operands(dtype, c.normal(random)),
+           wide_both = wide.widen(both);
+  drop_some(random, a, wide_a);
+  drop_some(random, both, wide_both);
+  Results expected_mixed = expected, mixed = result;
+  wide.bind(expected_mixed), c.bind(mixed);
+  reference::attention_mixed(wide.problem, wide_x.view, wide_t.view, wide_a.view, wide_both.view, expected_mixed.view);
+  attention_mixed({}, c.problem, x.view, t.view, a.view, both.view, mixed.view);
+  // The tangent of a slope is multiplied by distances of hundreds, and second order holds squares of that which cancel.
+  const double cancelled = c.has_slopes && dtype == DType::float32 ? 4 : 1;
+  EXPECT_LT(noted(dtype, "second order", relative_error(mixed.out, expected_mixed.out, term)), cancelled * second_order);
+  EXPECT_LT(relative_error(mixed.lse, expected_mixed.lse, 1.0), 90 * statistics);
+
+  Operands expected_second = wide.operands(DType::float64, AttentionCase::poisoned);
+  reference::attention_second(wide.problem, wide_x.view, wide_t.view, wide_g.view, wide_tg.view, expected_second.view);
+  Operands second = c.operands(dtype, AttentionCase::poisoned);
+  attention_second({}, c.problem, x.view, t.view, result.view, g.view, tg.view, second.view, again.view);
+  EXPECT_TRUE(again.out == tangent.out && again.lse == tangent.lse);
+  for (const auto& [got, wanted] :
+       {std::pair(&second.q, &expected_second.q), {&second.k, &expected_second.k}, {&second.v, &expected_second.v}}) {
+    noted(dtype, "second order", relative_error(*got, *wanted, term));
+  }
+  expect_close(c, second, expected_second, second_order);
+}
+
 TEST(AttentionDerivatives, TangentAndSecondOrderMatchTheReference) {
   Random random(seed() + 21);
   DistinctCases cases;
   for (int i = 0; i < combinations(200); ++i) {
-    const DType dtype = kDrawnDTypes[i % 6];
-    AttentionCase c = cases.next([&] { return random_case(random, dtype, longest_of(i)); });
+    AttentionCase c = cases.next([&] { return random_case(random, kDrawnDTypes[i % 6], longest_of(i)); });
     c.layout();
     SCOPED_TRACE(fmt::format("combination {}: {}", i, describe(c)));
-    const AttentionCase wide = c.wide();
-    const Operands x = c.operands(dtype, c.normal(random)), wide_x = wide.widen(x);
-    Operands t = c.operands(dtype, c.normal(random)), wide_t = wide.widen(t);
-    drop_some(random, t, wide_t);
-    const Results g = c.results(dtype, c.normal(random)), wide_g = wide.widen(g);
-    Results tg = c.results(dtype, c.normal(random)), wide_tg = wide.widen(tg);
-    if (chance(random, 0.5)) tg.view = wide_tg.view = {};
-
-    Results expected = wide.results(DType::float64, AttentionCase::poisoned), expected_tangent = expected;
-    wide.bind(expected_tangent);
-    reference::attention_jvp(wide.problem, wide_x.view, wide_t.view, expected.view, expected_tangent.view);
-    Results result = c.results(dtype, AttentionCase::poisoned), tangent = result, again = result;
-    c.bind(tangent), c.bind(again);
-    attention_jvp({}, c.problem, x.view, t.view, result.view, tangent.view);
-    const auto& [type, value, gradient, statistics, second_order] = tolerances(dtype);
-    const double term = c.term();
-    EXPECT_LT(relative_error(result.out, expected.out, 0.1 * term), value);
-    EXPECT_LT(relative_error(result.lse, expected.lse), 3 * statistics);
-    EXPECT_LT(noted(dtype, "tangent of out", relative_error(tangent.out, expected_tangent.out, term)), value);
-    EXPECT_LT(relative_error(tangent.lse, expected_tangent.lse, 1.0), 9 * statistics);
-
-    Operands a = c.operands(dtype, c.normal(random)), wide_a = wide.widen(a), both = c.operands(dtype, c.normal(random)),
-             wide_both = wide.widen(both);
-    drop_some(random, a, wide_a);
-    drop_some(random, both, wide_both);
-    Results expected_mixed = expected, mixed = result;
-    wide.bind(expected_mixed), c.bind(mixed);
-    reference::attention_mixed(wide.problem, wide_x.view, wide_t.view, wide_a.view, wide_both.view, expected_mixed.view);
-    attention_mixed({}, c.problem, x.view, t.view, a.view, both.view, mixed.view);
-    // The tangent of a slope is multiplied by distances of hundreds, and second order holds squares of that which cancel.
-    const double cancelled = c.has_slopes && dtype == DType::float32 ? 4 : 1;
-    EXPECT_LT(noted(dtype, "second order", relative_error(mixed.out, expected_mixed.out, term)), cancelled * second_order);
-    EXPECT_LT(relative_error(mixed.lse, expected_mixed.lse, 1.0), 90 * statistics);
-
-    Operands expected_second = wide.operands(DType::float64, AttentionCase::poisoned);
-    reference::attention_second(wide.problem, wide_x.view, wide_t.view, wide_g.view, wide_tg.view, expected_second.view);
-    Operands second = c.operands(dtype, AttentionCase::poisoned);
-    attention_second({}, c.problem, x.view, t.view, result.view, g.view, tg.view, second.view, again.view);
-    EXPECT_TRUE(again.out == tangent.out && again.lse == tangent.lse);
-    for (const auto& [got, wanted] :
-         {std::pair(&second.q, &expected_second.q), {&second.k, &expected_second.k}, {&second.v, &expected_second.v}}) {
-      noted(dtype, "second order", relative_error(*got, *wanted, term));
-    }
-    expect_close(c, second, expected_second, second_order);
+    expect_derivatives_match_the_reference(c, random);
     if (HasFailure()) return;
+  }
+}
+
+TEST(AttentionOnTiles, TangentAndSecondOrderMatchTheReference) {
+  if (!has_vectors_of_tiles()) GTEST_SKIP() << "no AVX512-BF16";
+  const ModelledTiles model;
+  Random random(seed() + 45);
+  DistinctCases cases;
+  for (int i = 0; i < combinations(60); ++i) {
+    AttentionCase c = cases.next([&] { return random_case(random, DType::bfloat16, longest_of(i)); });
+    c.layout();
+    SCOPED_TRACE(fmt::format("combination {}: {}", i, describe(c)));
+    expect_derivatives_match_the_reference(c, random);
+    if (HasFailure()) return;
+  }
+  for (int64_t dim : {64, 128, 96}) {  // whole tiles, several tiles of rows and blocks of keys, no features
+    AttentionCase c;
+    c.add_sequence(160, 290);
+    c.problem.dtype = DType::bfloat16;
+    c.problem.heads = 2, c.problem.kv_heads = 1;
+    c.problem.head_dim = c.problem.value_dim = dim;
+    c.problem.scale = 1 / std::sqrt(static_cast<double>(dim));
+    c.problem.causal = dim == 64;
+    c.layout();
+    SCOPED_TRACE(describe(c));
+    expect_derivatives_match_the_reference(c, random);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(AttentionOnTiles, SecondOrderOfRowsThatSeeNothingIgnoresWhateverArrives) {
+  if (!has_vectors_of_tiles()) GTEST_SKIP() << "no AVX512-BF16";
+  const ModelledTiles model;
+  Random random(seed() + 46);
+  AttentionCase c;
+  c.add_sequence(60, 20);  // bottom-right causal: the first 40 rows see nothing
+  c.problem.dtype = DType::bfloat16;
+  c.problem.heads = c.problem.kv_heads = 1;
+  c.problem.head_dim = c.problem.value_dim = 8;
+  c.problem.causal = true;
+  c.layout();
+  const Operands x = c.operands(DType::bfloat16, c.normal(random));
+  Operands t = c.operands(DType::bfloat16, c.normal(random));
+  Results g = c.results(DType::bfloat16, c.normal(random)), tg = c.results(DType::bfloat16, c.normal(random));
+  Results result = c.results(DType::bfloat16, AttentionCase::poisoned);
+  attention_forward({}, c.problem, x.view, result.view);
+  const auto second = [&] {
+    Operands got = c.operands(DType::bfloat16, AttentionCase::poisoned);
+    attention_second({}, c.problem, x.view, t.view, result.view, g.view, tg.view, got.view, {});
+    return got;
+  };
+  const Operands expected = second();
+  for (int64_t i = 0; i < 40 * 8; ++i) {
+    for (Buffer* of : {&t.q, &g.out, &tg.out}) of->put(i, std::nan(""));
+  }
+  for (int64_t i = 0; i < 40; ++i) {
+    for (Buffer* of : {&g.lse, &tg.lse}) of->put(i, INFINITY);
+  }
+  const Operands got = second();
+  EXPECT_TRUE(got.q == expected.q && got.k == expected.k && got.v == expected.v);
+  for (int64_t i = 0; i < 40 * 8; ++i) EXPECT_EQ(got.q.get(i), 0.0);
+  for (const Buffer* of : {&got.q, &got.k, &got.v}) {
+    for (int64_t i = 0; i < of->count(); ++i) ASSERT_TRUE(std::isfinite(of->get(i))) << i;
   }
 }
 
@@ -178,9 +248,10 @@ TEST(AttentionDerivatives, AreSymmetricAndAdjoint) {
   }
 }
 
-TEST(AttentionDerivatives, BitEqualForAnyNumberOfThreads) {
+void expect_equal_bits_for_any_number_of_threads(DType dtype) {
   Random random(seed() + 23);
   AttentionCase c;
+  c.problem.dtype = dtype;
   for (int64_t length : {300, 0, 33, 700}) c.add_sequence(length, length / 2 + 300);
   c.problem.heads = 4;
   c.problem.kv_heads = 2;
@@ -192,14 +263,14 @@ TEST(AttentionDerivatives, BitEqualForAnyNumberOfThreads) {
   c.bias_size = 700 * 650;
   c.layout();
   const int before = num_threads();
-  const Operands x = c.operands(DType::float32, c.normal(random)), t = c.operands(DType::float32, c.normal(random));
-  const Results g = c.results(DType::float32, c.normal(random));
+  const Operands x = c.operands(dtype, c.normal(random)), t = c.operands(dtype, c.normal(random));
+  const Results g = c.results(dtype, c.normal(random));
   Operands first;
   for (int threads : {1, 2, 3, 8, 16}) {
     set_num_threads(threads);
-    Results result = c.results(DType::float32, AttentionCase::poisoned);
+    Results result = c.results(dtype, AttentionCase::poisoned);
     attention_forward({}, c.problem, x.view, result.view);
-    Operands second = c.operands(DType::float32, AttentionCase::poisoned);
+    Operands second = c.operands(dtype, AttentionCase::poisoned);
     attention_second({}, c.problem, x.view, t.view, result.view, g.view, {}, second.view, {});
     if (threads == 1) {
       first = second;
@@ -210,6 +281,13 @@ TEST(AttentionDerivatives, BitEqualForAnyNumberOfThreads) {
     }
   }
   set_num_threads(before);
+}
+
+TEST(AttentionDerivatives, BitEqualForAnyNumberOfThreads) {
+  for (const DType dtype : {DType::float32, DType::bfloat16}) expect_equal_bits_for_any_number_of_threads(dtype);
+  if (!has_vectors_of_tiles() || bf16_arithmetic() == Bf16Arithmetic::tiles) return;
+  const ModelledTiles model;
+  expect_equal_bits_for_any_number_of_threads(DType::bfloat16);
 }
 
 }  // namespace

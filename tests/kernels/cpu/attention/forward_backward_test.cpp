@@ -17,9 +17,9 @@
 #include "deckle/kernels/args/attention_candidates.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/reference.h"
-#include "deckle/kernels/cpu/simd/amx.h"
 #include "deckle/kernels/cpu/simd/targets.h"
 #include "tests/kernels/cpu/attention/drawn_operands.h"
+#include "tests/kernels/cpu/attention/modelled_tiles.h"
 #include "tests/kernels/cpu/support/refuse_tiles.h"
 #include "tests/support/sanitizers.h"
 
@@ -129,15 +129,6 @@ TEST(Attention, RandomCombinationsOfFeaturesMatchTheReference) {
   }
 }
 
-/// Emulates AMX tiles in software for its lifetime.
-struct ModelledTiles {
-  ModelledTiles() { simd::model_tiles(true); }
-  ~ModelledTiles() { simd::model_tiles(false); }
-};
-
-/// Whether this machine has the vector instructions that the tile kernels need.
-bool has_vectors_of_tiles() { return cpu_isa() >= CpuIsa::avx512_bf16; }
-
 TEST(AttentionOnTiles, MatchesTheReference) {
   if (!has_vectors_of_tiles()) GTEST_SKIP() << "no AVX512-BF16";
   const ModelledTiles model;
@@ -245,7 +236,7 @@ TEST(AttentionOnTiles, TakesScoresFarFromZero) {
   }
 }
 
-/// Hardware tiles and the software model are bit-equal, forward and backward.
+/// Hardware tiles and the software model are bit-equal: forward, backward and second order.
 TEST(AttentionOnTiles, TheModelRoundsAsTheHardware) {
   if (bf16_arithmetic() != Bf16Arithmetic::tiles) GTEST_SKIP() << "bfloat16 is not on tiles here: " << name(bf16_arithmetic());
   Random random(seed() + 43);
@@ -259,13 +250,20 @@ TEST(AttentionOnTiles, TheModelRoundsAsTheHardware) {
   c.layout();
   const Operands x = c.operands(DType::bfloat16, c.normal(random));
   const Results cotangent = c.results(DType::bfloat16, c.normal(random));
+  const Operands t = c.operands(DType::bfloat16, c.normal(random));
+  const auto run_second = [&](const Results& result) {
+    Operands got = c.operands(DType::bfloat16, AttentionCase::poisoned);
+    attention_second({}, c.problem, x.view, t.view, result.view, cotangent.view, cotangent.view, got.view, {});
+    return got;
+  };
   const Results hardware = run_forward(c, x);
-  const Operands hardware_gradient = run_backward(c, x, hardware, cotangent);
+  const Operands hardware_gradient = run_backward(c, x, hardware, cotangent), hardware_second = run_second(hardware);
   const ModelledTiles model;
   const Results modelled = run_forward(c, x);
-  const Operands gradient = run_backward(c, x, modelled, cotangent);
+  const Operands gradient = run_backward(c, x, modelled, cotangent), second = run_second(modelled);
   EXPECT_TRUE(modelled.out == hardware.out && modelled.lse == hardware.lse);
   EXPECT_TRUE(gradient.q == hardware_gradient.q && gradient.k == hardware_gradient.k && gradient.v == hardware_gradient.v);
+  EXPECT_TRUE(second.q == hardware_second.q && second.k == hardware_second.k && second.v == hardware_second.v);
 }
 
 #if defined(__x86_64__) && defined(__linux__)

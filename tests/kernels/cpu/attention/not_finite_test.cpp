@@ -22,6 +22,8 @@ void put_nan(Buffer& buffer, int64_t i, bool negative, uint64_t payload) {
   if (buffer.dtype() == DType::float64) {
     const uint64_t low = payload & ((uint64_t{1} << 51) - 1);
     static_cast<uint64_t*>(buffer.data())[i] = uint64_t{0x7ff8} << 48 | uint64_t{negative} << 63 | low;
+  } else if (buffer.dtype() == DType::bfloat16) {
+    static_cast<uint16_t*>(buffer.data())[i] = static_cast<uint16_t>(0x7fc0 | (negative ? 0x8000 : 0) | (payload & 0x3f));
   } else {
     const uint32_t low = static_cast<uint32_t>(payload) & ((1u << 22) - 1);
     static_cast<uint32_t*>(buffer.data())[i] = 0x7fc00000u | uint32_t{negative} << 31 | low;
@@ -35,7 +37,7 @@ void expect_nan(const Buffer& of, const char* what, int64_t begin, int64_t end) 
 /// In the third of the keys, which all rows see, or in the second row. GPUs write NaN with all bits set.
 TEST(AttentionNotFinite, NaNOfAnyBitsReachesWhatItIsPartOf) {
   Random random(seed() + 90);
-  for (const DType dtype : {DType::float32, DType::float64}) {
+  for (const DType dtype : {DType::float32, DType::float64, DType::bfloat16}) {
     for (const int64_t rows : {2, 4, 70}) {
       for (const bool in_key : {false, true}) {
         for (const bool negative : {false, true}) {
@@ -65,7 +67,8 @@ TEST(AttentionNotFinite, NaNOfAnyBitsReachesWhatItIsPartOf) {
               expect_nan(got.v, what, 0, kKeys * kDim);
             };
             Results result = c.results(dtype, AttentionCase::poisoned), tangent = c.results(dtype, AttentionCase::poisoned);
-            result.out = Buffer::normal(dtype, result.out.count(), random), result.lse = Buffer::normal(dtype, rows, random);
+            result.out = Buffer::normal(dtype, result.out.count(), random),
+            result.lse = Buffer::normal(statistics_dtype(dtype), rows, random);
             c.bind(result);
             const std::vector<uint8_t> decoded = decoded_sequences({c.problem});
             c.problem.decoded = decoded.data();
