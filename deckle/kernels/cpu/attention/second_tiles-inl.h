@@ -128,6 +128,7 @@ inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task
             const LaneRange<float>& range = tile.range[block];
             const TilePlace at = tile.at(block, key, end - key);
             const int64_t unit_at = block * kW / 2, pair_at = block * kW;
+            uint32_t* const p_units = has_tdout ? units[0] + unit_at : nullptr;
             if (key >= range.outer.end || key + keys <= range.outer.begin || !features.touches(at)) {
               for (int64_t j = 0; j < keys; ++j) {
                 for (auto* to : units) std::fill_n(to + unit_at + j * kUnitStride, kW / 2, 0u);
@@ -153,7 +154,7 @@ inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task
               simd::tile_second({s.scores, s.tangents, s.products, s.product_tangents, lse2 + pair_at, rows.delta + pair_at,
                                  rows.lse_tangent + pair_at, rows.delta_tangent + pair_at},
                                 keys, static_cast<float>(problem.scale * kLog2E), scale,
-                                {units[0] + unit_at, units[1] + unit_at, units[2] + unit_at, units[3] + unit_at, kUnitStride,
+                                {p_units, units[1] + unit_at, units[2] + unit_at, units[3] + unit_at, kUnitStride,
                                  pairs[0] + pair_at, pairs[1] + pair_at, kPairStride});
               continue;
             }
@@ -176,8 +177,8 @@ inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task
             if (features.capped()) uncap_second(s, tanh_tile, y_tangents, features.cap(), kW, at.keys, at.lanes);
             if (c.feature_tangents.any())
               c.feature_tangents.add_before_cap(task, sequence, h, at, s.product_tangents, kW, feature_scratch);
-            simd::tile_gradient_units(s.scores, s.products, keys, units[0] + unit_at, units[2] + unit_at, kUnitStride,
-                                      pairs[0] + pair_at, kPairStride);
+            simd::tile_gradient_units(s.scores, s.products, keys, p_units, units[2] + unit_at, kUnitStride, pairs[0] + pair_at,
+                                      kPairStride);
             simd::tile_gradient_units(s.tangents, s.product_tangents, keys, units[1] + unit_at, units[3] + unit_at, kUnitStride,
                                       pairs[1] + pair_at, kPairStride);
           }

@@ -123,7 +123,7 @@ DECKLE_SCORES bool softmax(const float* __restrict scores, int64_t keys, float f
 }
 
 /// Weights of 16 rows from `row` on, weights(key, float32 of each), rounded: by neighbouring rows to `units`, and the last ones
-/// by keys i and i + 16 to `pairs`.
+/// by keys i and i + 16 to `pairs`; not at all where `units` is null.
 template <int kCount, int kPaired, typename F>
 DECKLE_SCORES_INLINE void round_weights(int64_t keys, int64_t row, uint32_t* const (&units)[kCount], int64_t unit_stride,
                                         uint32_t* const (&pairs)[kPaired], int64_t pair_stride, const F& weights) {
@@ -135,6 +135,7 @@ DECKLE_SCORES_INLINE void round_weights(int64_t keys, int64_t row, uint32_t* con
       weights(group + i + 16, high);
 #pragma GCC unroll 4
       for (int n = 0; n < kCount; ++n) {
+        if (units[n] == nullptr) continue;
         const __m512i rounded = round_pairs(low[n], high[n]);
         uint32_t* const unit = units[n] + (group + i) * unit_stride + row / 2;
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(unit), _mm512_castsi512_si256(rounded));

@@ -38,7 +38,7 @@ void tile_drop(uint32_t* pairs, int64_t keys, const uint8_t* keep);
 void tile_gradient(const float* scores, const float* products, int64_t keys, float factor, const float* lse2, const float* delta,
                    uint32_t* p_units, uint32_t* dz_units, int64_t unit_stride, uint32_t* dz_pairs, int64_t pair_stride);
 
-/// The same where p and dz are given, as `p` and `dz` [keys, 32].
+/// The same where p and dz are given, as `p` and `dz` [keys, 32]; p goes nowhere if p_units is null.
 void tile_gradient_units(const float* p, const float* dz, int64_t keys, uint32_t* p_units, uint32_t* dz_units,
                          int64_t unit_stride, uint32_t* dz_pairs, int64_t pair_stride);
 
@@ -49,7 +49,7 @@ struct SecondScores {
   const float *lse2, *delta, *lse_tangent, *delta_tangent;
 };
 
-/// Where its weights go in bfloat16, as in tile_gradient.
+/// Where its weights go in bfloat16, as in tile_gradient; `p` may be null.
 struct SecondUnits {
   uint32_t *p, *p_tangent, *dz, *dz_tangent;
   int64_t unit_stride;

@@ -224,6 +224,35 @@ TEST(AttentionOnTiles, SecondOrderOfRowsThatSeeNothingIgnoresWhateverArrives) {
   }
 }
 
+TEST(AttentionOnTiles, ComputesOnlyTheSecondOrderThatIsWanted) {
+  if (!has_vectors_of_tiles()) GTEST_SKIP() << "no AVX512-BF16";
+  const ModelledTiles model;
+  Random random(seed() + 47);
+  AttentionCase c;
+  c.add_sequence(90, 70);
+  c.problem.dtype = DType::bfloat16;
+  c.problem.heads = c.problem.kv_heads = 2;
+  c.problem.head_dim = 16, c.problem.value_dim = 24;
+  c.layout();
+  const Operands x = c.operands(DType::bfloat16, c.normal(random)), t = c.operands(DType::bfloat16, c.normal(random));
+  const Results g = c.results(DType::bfloat16, c.normal(random)), tg = c.results(DType::bfloat16, c.normal(random));
+  Results result = c.results(DType::bfloat16, AttentionCase::poisoned);
+  attention_forward({}, c.problem, x.view, result.view);
+  Operands all = c.operands(DType::bfloat16, AttentionCase::poisoned);
+  attention_second({}, c.problem, x.view, t.view, result.view, g.view, tg.view, all.view, {});
+  for (int wanted = 0; wanted < 8; ++wanted) {
+    Operands some = c.operands(DType::bfloat16, AttentionCase::poisoned);
+    const Operands untouched = some;
+    if (!(wanted & 1)) some.view.q.data = nullptr;
+    if (!(wanted & 2)) some.view.k.data = nullptr;
+    if (!(wanted & 4)) some.view.v.data = nullptr;
+    attention_second({}, c.problem, x.view, t.view, result.view, g.view, tg.view, some.view, {});
+    EXPECT_TRUE(some.q == (wanted & 1 ? all.q : untouched.q)) << wanted;
+    EXPECT_TRUE(some.k == (wanted & 2 ? all.k : untouched.k)) << wanted;
+    EXPECT_TRUE(some.v == (wanted & 4 ? all.v : untouched.v)) << wanted;
+  }
+}
+
 TEST(AttentionDerivatives, AreSymmetricAndAdjoint) {
   Random random(seed() + 22);
   for (int i = 0; i < 40; ++i) {
