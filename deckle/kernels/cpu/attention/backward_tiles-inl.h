@@ -34,6 +34,7 @@
 #include "deckle/kernels/cpu/attention/row_tile-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
 #include "deckle/kernels/cpu/attention/tile_operands-inl.h"
+#include "deckle/kernels/cpu/simd/amx_gradient.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu {
