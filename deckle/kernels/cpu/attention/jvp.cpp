@@ -6,6 +6,8 @@
 // FLOPs: 2 (3 D + 3 Dv) per score; an absent tangent drops its products. 79 GF/s where the forward has 75 to 84 (machine:
 // forward.cpp; 2026-11-21, f097e820).
 //
+// bfloat16 runs on AMX tiles (jvp_tiles-inl.h), takes pairs for its logits, or is widened: as base/cpu_cap.h says for the forward.
+//
 // GF/s of one core for bfloat16, S = 512, D = 64, six products counted: all products in float32 89; logits by pairs, without
 // extra rounding, 108 (2026-11-22, a7aca047; machine: forward.cpp).
 
@@ -14,12 +16,12 @@
 #include <algorithm>
 #include <limits>
 
-#include "deckle/base/cpu_cap.h"
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/attention/attention.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/jvp.h"
 #include "deckle/kernels/cpu/attention/require.h"
+#include "deckle/kernels/cpu/simd/amx.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "deckle/kernels/cpu/attention/jvp.cpp"
@@ -29,6 +31,7 @@
 #include "deckle/kernels/cpu/attention/arithmetic-inl.h"
 #include "deckle/kernels/cpu/attention/dropout-inl.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
+#include "deckle/kernels/cpu/attention/jvp_tiles-inl.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
@@ -123,23 +126,7 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
   };
   for_key_tiles(task, sequence, all, features, state, load, step);
 
-  const T factor = static_cast<T>(Dropout::factor(problem.dropout));
-  for (int64_t block = 0; block < blocks; ++block) {
-    JvpBlock<T>& s = state[block];
-    const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first),
-                  row = sequence.first_row + first;
-    T lse[kW];
-    std::copy_n(s.maximum, kW, lse);
-    finish_block(s.started ? sum_a + block * o_size : nullptr, Dv, lse, s.sum, factor, rows, v_stride);
-    if (result.out.data != nullptr) store_rows(out_dtype, result.out, row, count, task.head, Dv, rows, v_stride);
-    finish_block(s.started ? sum_t + block * o_size : nullptr, Dv, s.maximum, s.sum, factor, rows, v_stride);
-    if (result_tangent.out.data != nullptr) store_rows(out_dtype, result_tangent.out, row, count, task.head, Dv, rows, v_stride);
-    for (int64_t lane = 0; lane < count; ++lane) {
-      const int64_t to = (row + lane) * problem.heads + task.head;
-      if (result.lse != nullptr) static_cast<T*>(result.lse)[to] = lse[lane];
-      if (result_tangent.lse != nullptr) static_cast<T*>(result_tangent.lse)[to] = s.sum[lane] == T(0) ? T(0) : s.reference[lane];
-    }
-  }
+  finish_jvp(problem, result, result_tangent, out_dtype, task, state, sum_a, sum_t, o_size, rows, v_stride);
 }
 
 template <class A>
@@ -152,8 +139,15 @@ void run_jvp_as(const AttentionProblem& problem, const AttentionOperands& x, con
 void run_jvp(const AttentionProblem& problem, const AttentionOperands& x, const AttentionOperands& tangent,
              const AttentionResults& result, const AttentionResults& result_tangent, DType out_dtype) {
 #if HWY_TARGET == HWY_AVX3
-  if (problem.dtype == DType::bfloat16 && bf16_arithmetic() == Bf16Arithmetic::pair_dot) {
-    return run_jvp_as<PairDot>(problem, x, tangent, result, result_tangent, out_dtype);
+  if (problem.dtype == DType::bfloat16) {
+    const Bf16Arithmetic products = simd::bf16_products();
+    if (products == Bf16Arithmetic::tiles) {
+      const auto run = [&](const RowTask& task) {
+        jvp_task_on_tiles(problem, x, tangent, result, result_tangent, out_dtype, task);
+      };
+      return for_jvp_tasks<float>(problem, run, kJvpTileBlocks * simd::kTileQueries);
+    }
+    if (products == Bf16Arithmetic::pair_dot) return run_jvp_as<PairDot>(problem, x, tangent, result, result_tangent, out_dtype);
   }
 #endif
   if (problem.dtype == DType::float64) {

@@ -12,9 +12,11 @@
 #include <limits>
 
 #include "deckle/base/parallel.h"
+#include "deckle/kernels/cpu/attention/dropout-inl.h"
 #include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/features-inl.h"
 #include "deckle/kernels/cpu/attention/geometry.h"
+#include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/attention/scores-inl.h"
 #include "deckle/kernels/cpu/simd/not_equal.h"
 #include "hwy/highway.h"
@@ -70,10 +72,10 @@ void for_key_tiles(const RowTask& task, const Sequence& sequence, const KeyRange
   }
 }
 
-/// run(task) for all row tasks of a tangent pass over elements T.
+/// run(task) for all row tasks of a tangent pass over elements T, of up to `most_rows` rows.
 template <typename T, class Run>
-void for_jvp_tasks(const AttentionProblem& problem, const Run& run) {
-  const auto tasks = row_tasks(problem, kJvpBlocks * kBlock<T>);
+void for_jvp_tasks(const AttentionProblem& problem, const Run& run, int64_t most_rows = kJvpBlocks * kBlock<T>) {
+  const auto tasks = row_tasks(problem, most_rows);
   const auto count = static_cast<int64_t>(tasks.size());
   parallel_for(count, task_grain(count), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) run(tasks[static_cast<size_t>(i)]);
@@ -129,6 +131,32 @@ HWY_NOINLINE void recentre(T* HWY_RESTRICT a, T* HWY_RESTRICT t, int64_t columns
       const auto old = hn::LoadU(d, a + c * kBlock<T> + lane);
       hn::StoreU(hn::Mul(factor, hn::NegMulAdd(moved, old, hn::LoadU(d, t + c * kBlock<T> + lane))), d, t + c * kBlock<T> + lane);
       hn::StoreU(hn::Mul(factor, old), d, a + c * kBlock<T> + lane);
+    }
+  }
+}
+
+/// Ends the blocks of a task and stores what is wanted. `sum_a` and `sum_t` hold A and T, a block every `size`; `rows` [kBlock,
+/// stride] is scratch.
+template <typename T>
+void finish_jvp(const AttentionProblem& problem, const AttentionResults& result, const AttentionResults& result_tangent,
+                DType out_dtype, const RowTask& task, JvpBlock<T>* state, T* sum_a, T* sum_t, int64_t size, T* rows,
+                int64_t stride) {
+  constexpr int64_t kW = kBlock<T>;
+  const int64_t Dv = problem.value_dim, first_row = problem.q_offsets[task.sequence] + task.first;
+  const T factor = static_cast<T>(Dropout::factor(problem.dropout));
+  for (int64_t block = 0; block * kW < task.count; ++block) {
+    JvpBlock<T>& s = state[block];
+    const int64_t row = first_row + block * kW, count = std::min(kW, task.count - block * kW);
+    T lse[kW];
+    std::copy_n(s.maximum, kW, lse);
+    finish_block(s.started ? sum_a + block * size : nullptr, Dv, lse, s.sum, factor, rows, stride);
+    if (result.out.data != nullptr) store_rows(out_dtype, result.out, row, count, task.head, Dv, rows, stride);
+    finish_block(s.started ? sum_t + block * size : nullptr, Dv, s.maximum, s.sum, factor, rows, stride);
+    if (result_tangent.out.data != nullptr) store_rows(out_dtype, result_tangent.out, row, count, task.head, Dv, rows, stride);
+    for (int64_t lane = 0; lane < count; ++lane) {
+      const int64_t to = (row + lane) * problem.heads + task.head;
+      if (result.lse != nullptr) static_cast<T*>(result.lse)[to] = lse[lane];
+      if (result_tangent.lse != nullptr) static_cast<T*>(result_tangent.lse)[to] = s.sum[lane] == T(0) ? T(0) : s.reference[lane];
     }
   }
 }

@@ -34,52 +34,16 @@ DECKLE_SCORES_INLINE __m512 weights_of(const float* __restrict scores, int64_t k
   return _mm512_add_ps(total0, total1);
 }
 
-DECKLE_SCORES_INLINE __mmask16 are_far(__m512 references, __mmask16 seen) {
-  return _mm512_mask_cmp_ps_mask(seen, _mm512_abs_ps(references), _mm512_set1_ps(kFarReference), _CMP_GT_OQ);
-}
-
 template <int kVectors>
 DECKLE_SCORES bool softmax(const float* __restrict scores, int64_t keys, float factor, float* __restrict reference,
                            float* __restrict sum, uint32_t* __restrict pairs, float* __restrict rescale) {
-  const __m512 times = _mm512_set1_ps(factor), minus_infinity = _mm512_set1_ps(-__builtin_inff());
-  bool moved = false;
+  const __m512 times = _mm512_set1_ps(factor);
+  const bool moved = move_reference<kVectors>(scores, keys, times, reference, sum, rescale);
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
-    const float* at = scores + 16 * v;
-    __m512 m0 = _mm512_loadu_ps(at), m1 = _mm512_loadu_ps(at + 32), m2 = _mm512_loadu_ps(at + 64), m3 = _mm512_loadu_ps(at + 96);
-    for (int64_t j = 4; j < keys; j += 4) {
-      m0 = _mm512_max_ps(m0, _mm512_loadu_ps(at + 32 * j));
-      m1 = _mm512_max_ps(m1, _mm512_loadu_ps(at + 32 * j + 32));
-      m2 = _mm512_max_ps(m2, _mm512_loadu_ps(at + 32 * j + 64));
-      m3 = _mm512_max_ps(m3, _mm512_loadu_ps(at + 32 * j + 96));
-    }
-    const __m512 top = _mm512_max_ps(_mm512_max_ps(m0, m1), _mm512_max_ps(m2, m3)), old = _mm512_loadu_ps(reference + 16 * v);
-    const __m512 excess = _mm512_mul_ps(_mm512_sub_ps(top, old), times);
-    if (_mm512_cmp_ps_mask(excess, _mm512_set1_ps(8.0f), _CMP_GT_OQ) != 0) moved = true;
-  }
-  if (moved) {
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) {
-      __m512 top = _mm512_loadu_ps(scores + 16 * v);
-      for (int64_t j = 1; j < keys; ++j) top = _mm512_max_ps(top, _mm512_loadu_ps(scores + 32 * j + 16 * v));
-      const __m512 old = _mm512_loadu_ps(reference + 16 * v), now = _mm512_max_ps(top, old);
-      const __mmask16 seen = _mm512_cmp_ps_mask(now, minus_infinity, _CMP_NEQ_UQ);
-      const __mmask16 far = are_far(now, seen);
-      const __m512 before = _mm512_mask_sub_ps(old, far, old, now), shift = _mm512_maskz_mul_ps(~far, now, times);
-      const __m512 by = _mm512_mask_blend_ps(seen, _mm512_set1_ps(1.0f), exp2_of(before, times, shift));
-      _mm512_storeu_ps(reference + 16 * v, now);
-      _mm512_storeu_ps(sum + 16 * v, _mm512_mul_ps(_mm512_loadu_ps(sum + 16 * v), by));
-      _mm512_storeu_ps(rescale + 16 * v, by);
-    }
-  }
-#pragma GCC unroll 2
-  for (int v = 0; v < kVectors; ++v) {
-    const __m512 held = _mm512_loadu_ps(reference + 16 * v);
-    // A row without a visible key so far has the reference -inf; use 0, as -inf - (-inf) is NaN.
-    const __mmask16 seen = _mm512_cmp_ps_mask(held, minus_infinity, _CMP_NEQ_UQ), far = are_far(held, seen);
-    const __m512 near = _mm512_maskz_mov_ps(far, held), shift = _mm512_maskz_mul_ps(seen & ~far, held, times);
-    const __m512 total = far == 0 ? weights_of<false>(scores + 16 * v, keys, times, near, shift, pairs + 16 * v)
-                                  : weights_of<true>(scores + 16 * v, keys, times, near, shift, pairs + 16 * v);
+    const SplitReference by(reference + 16 * v, times);
+    const __m512 total = !by.subtracts ? weights_of<false>(scores + 16 * v, keys, times, by.near, by.far, pairs + 16 * v)
+                                       : weights_of<true>(scores + 16 * v, keys, times, by.near, by.far, pairs + 16 * v);
     _mm512_storeu_ps(sum + 16 * v, _mm512_add_ps(_mm512_loadu_ps(sum + 16 * v), total));
   }
   return moved;
