@@ -6,7 +6,7 @@
 // FLOPs: 2 (3 D + 3 Dv) per score; an absent tangent drops its products. 79 GF/s where the forward has 75 to 84 (machine:
 // forward.cpp; 2026-11-21, f097e820).
 //
-// bfloat16 runs on AMX tiles (jvp_tiles-inl.h), takes pairs for its logits, or is widened: as base/cpu_cap.h says for the forward.
+// bfloat16 runs on AMX tiles (jvp_tiles-inl.h), takes pairs for its logits, or is widened: what base/cpu_cap.h chooses.
 //
 // GF/s of one core for bfloat16, S = 512, D = 64, six products counted: all products in float32 89; logits by pairs, without
 // extra rounding, 108 (2026-11-22, a7aca047; machine: forward.cpp).
