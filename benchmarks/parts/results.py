@@ -15,7 +15,6 @@ INCOMPLETE = {
     "attention_cpu": LOAD,
     "attention_cuda_flash4": LOAD + ": the host compiled other programs, so compare within this run alone",
     "attention_cuda_choices": "of no commit: trials of kernels that were not kept",
-    "sanitizers": LOAD + ": a build for GPUs and its tests ran beside it",
 }
 
 
