@@ -334,11 +334,8 @@ class Figures(Folder):
 
     def test_what_is_excused_is_still_incomplete(self):
         self.figures()
-        name = "sanitizers"
-        facts = {key: RESULT[key] for key in ("machine", "commit", "date", "command", "others")}
-        row = {**facts, "kind": "asan", "finds": "addresses", "build s": 5, "tests s": 7, "tests": 2, "ran": 2, "reports": 0,
-               "failed": {}, "not run": [], "skipped within a test": []}
-        whole = {**RESULT, "rows": [row]}
+        name = "attention_cuda_flash4"
+        whole = {**RESULT, "dtype": "bf16", "rows": []}
         self.write(f"benchmarks/results/{name}.json", json.dumps({**whole, "commit": "none"}))
         self.write("docs/performance.md", PAGE + PAGE.replace("sampling", name))
         self.assertEqual(self.figures()[0], 0)
