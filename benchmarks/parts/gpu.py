@@ -2,11 +2,28 @@
 
 from parts.text import table
 
+NAMED = 4300  # GB/s, the copy bandwidth that is named for an H200
+NEEDED, AIM = 0.85, 0.92  # of the copy bandwidth
+
+
+def needs(rates, copy):
+    """How many ops move less than is needed of a copy bandwidth, which, and how many others less than is aimed at."""
+    short = [f"{op} {100 * rate / copy:.0f} %" for op, rate in sorted(rates.items(), key=lambda item: item[1])
+             if rate < NEEDED * copy]
+    below = sum(NEEDED * copy <= rate < AIM * copy for rate in rates.values())
+    return (f"{len(short)} move less than is needed" + (f" ({', '.join(short)})" if short else "")
+            + f", {below} others less than the aim")
+
 
 def gpu_ops(results):
     r = results.read("gpu_ops")
+    # Of ops on one large tensor: the nested and packed batches are smaller, and caches serve a part of them.
+    rates = {row["op"]: row["rate"] for row in r["rows"]
+             if row["unit"] == "GB/s" and not row["op"].startswith(("nested", "packed"))}
+    copy = rates["copy"]
     rows = [(row["op"], f"{row['deckle ms']:.4f}", f"{row['pytorch ms']:.4f}", f"{row['ratio']:.2f}",
-             f"{row['rate']:,.0f} {row['unit']}")
+             f"{row['rate']:,.0f} {row['unit']}",
+             *(f"{100 * row['rate'] / of:.0f} %" if row["op"] in rates else "–" for of in (copy, NAMED)))
             for row in r["rows"]]
     host = ", ".join(f"{row['call']} {row['us']:.2f} µs"
                      + (f" (libtorch {row['libtorch us']:.2f})" if "libtorch us" in row else "")
@@ -14,8 +31,15 @@ def gpu_ops(results):
     times = [row["deckle ms"] / row["pytorch ms"] for row in r["rows"]]
     slower, worst = sum(time > 1 for time in times), max(times)
     return (f"[65536, 1024], of mm [4096, 4096], float32 unless named, PyTorch {r['torch']}: milliseconds, and PyTorch's time "
-            "over ours. Bytes count every operand read once and every result written once.\n\n"
-            + table(["op", "Deckle ms", "PyTorch ms", "ratio", "moved, or computed"], rows)
+            "over ours. Bytes count every operand read once and every result written once. Of ops on one large tensor, the share "
+            f"of what `copy` moves in this run, {copy:,.0f} GB/s, and of the {NAMED / 1000} TB/s that are named as the copy "
+            "bandwidth of the machine; nested and packed batches are smaller, and caches serve a part of them.\n\n"
+            + table(["op", "Deckle ms", "PyTorch ms", "ratio", "moved, or computed", "of the copy", f"of {NAMED / 1000} TB/s"],
+                    rows)
+            + f"\nNeeded of each of these {len(rates)} ops: {100 * NEEDED:.0f} % of the copy bandwidth; the aim: "
+            f"{100 * AIM:.0f} %. Of the copy in this run that is {NEEDED * copy:,.0f} and {AIM * copy:,.0f} GB/s, "
+            f"{100 * NEEDED * copy / NAMED:.0f} and {100 * AIM * copy / NAMED:.0f} % of {NAMED / 1000} TB/s. Beside the copy in "
+            f"this run {needs(rates, copy)}; beside {NAMED / 1000} TB/s {needs(rates, NAMED)}.\n"
             + f"\n{slower} of {len(r['rows'])} take more time than PyTorch's, at most {worst:.3f} times as much.\n"
             + f"\nWhat a call on a small tensor takes of the host: {host}; the launch of a kernel that does nothing, below which "
             f"none of them but `empty` can be: {r['launch us']:.2f} µs.\n"), {}

@@ -271,6 +271,21 @@ class Figures(Folder):
             for each in (f"| float32 | 100x100 | {cells}", "| float32 | 1024x1024 | 300.00 | – |", words):
                 self.assertIn(each, text)
 
+    def test_ops_on_a_gpu_stand_beside_the_copy_of_their_run(self):
+        rows = [{"op": op, "deckle ms": 1.0, "pytorch ms": 1.0, "ratio": 1.0, "rate": rate, "unit": unit} for op, rate, unit in (
+            ("copy", 4000.0, "GB/s"), ("add", 3600.0, "GB/s"), ("sum", 3000.0, "GB/s"), ("mm", 700.0, "TFLOP/s"),
+            ("nested add", 1000.0, "GB/s"))]
+        self.write("docs/performance.md", PAGE + PAGE.replace("sampling", "gpu_ops"))
+        self.write("benchmarks/results/gpu_ops.json", json.dumps(
+            {**RESULT, "torch": "2", "rows": rows, "host": [], "launch us": 4.0}))
+        self.assertEqual(self.figures()[0], 0)
+        text = (self.root / "docs/performance.md").read_text()
+        for words in ("| sum | 1.0000 | 1.0000 | 1.00 | 3,000 GB/s | 75 % | 70 % |", "| 700 TFLOP/s | – | – |",
+                      "| 1,000 GB/s | – | – |", "3,400 and 3,680 GB/s, 79 and 86 % of 4.3 TB/s",
+                      "Beside the copy in this run 1 move less than is needed (sum 75 %), 1 others less than the aim",
+                      "beside 4.3 TB/s 2 move less than is needed (sum 70 %, add 84 %), 0 others less than the aim"):
+            self.assertIn(words, text)
+
     def test_one_turn_has_no_range(self):
         def speed(contender, rate, low, high, **turns):
             return {"contender": contender, "tokens/s": rate, "slowest": low, "fastest": high, **turns}
