@@ -8,8 +8,8 @@
 namespace deckle::suite {
 namespace {
 
-/// Ops on batches for which the host waits (docs/gpu.md): the shape of the result depends on values, or indices are checked
-/// against each component's length.
+/// Ops on batches for which the host waits (docs/gpu_reference.md): the shape of the result depends on values, or indices are
+/// checked against each component's length.
 const std::set<std::string_view> kWaiting = {
     "gather",    "scatter",        "scatter_add",   "index_put",   "take_along_dim",           "index_select", "from_mask",
     "index_add", "scatter_reduce", "masked_select", "multinomial", "repeat_interleave_Tensor", "unique",       "nonzero"};

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-/// How far a training on a GPU may be from the same training done otherwise. docs/gpu.md has this table, and a test compares
-/// both.
+/// How far a training on a GPU may be from the same training done otherwise. docs/gpu_reference.md has this table, and a test
+/// compares both.
 namespace deckle::testing {
 
 struct DeviceTolerance {

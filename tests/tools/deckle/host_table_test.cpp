@@ -14,7 +14,7 @@ TEST(HostTable, StandsInTheDocumentationAsTheEntriesSay) {
   std::ostringstream text;
   text << file.rdbuf();
   EXPECT_NE(text.str().find(list_host_ops()), std::string::npos)
-      << "docs/gpu.md holds another table than `deckle ops host` prints";
+      << "docs/gpu_reference.md holds another table than `deckle ops host` prints";
 }
 
 }  // namespace

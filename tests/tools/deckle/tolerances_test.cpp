@@ -15,7 +15,7 @@ TEST(DeviceTolerances, StandInTheDocumentation) {
   text << file.rdbuf();
   std::string table = "| | float64 | float32 | bfloat16 |\n|---|---|---|---|\n";
   for (const DeviceTolerance& tolerance : kDeviceTolerances) table += tolerance.row();
-  EXPECT_NE(text.str().find(table), std::string::npos) << "docs/gpu.md holds another table than\n" << table;
+  EXPECT_NE(text.str().find(table), std::string::npos) << "docs/gpu_reference.md holds another table than\n" << table;
 }
 
 }  // namespace
