@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <fstream>
 #include <optional>
 
 #include "deckle/base/check.h"
@@ -95,7 +96,9 @@ bool is_checkpoint(const std::filesystem::path& path) {
   try {
     return SafetensorsFile(path).metadata().contains(kVersionKey);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::out_of_memory) throw;
+    std::error_code ignored;
+    const bool unopened = std::filesystem::is_regular_file(path, ignored) && !std::ifstream(path);  // it may be one
+    if (unopened || error.kind() == ErrorKind::out_of_memory) throw;
     return false;
   }
 }

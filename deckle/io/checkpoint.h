@@ -37,6 +37,7 @@ std::filesystem::path save_checkpoint(const Checkpoint& checkpoint, const std::f
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
 /// The checkpoints of `folder`, of whatever version, the largest step first: not files that are only named like one or cut short.
+/// An Error(io) if a file of such a name cannot be opened.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);
 
 /// The checkpoint with the largest step in `folder`; `folder` itself if it is a file. An Error(io) if there is none.

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -81,6 +84,20 @@ TEST(Checkpoint, OtherAndTruncatedFilesOfLaterStepsHideNone) {
   save_checkpoint(example(3), folder.path());
   EXPECT_EQ(latest_checkpoint(folder.path()), folder / "step-3.safetensors");
   EXPECT_EQ(list_checkpoints(folder.path()).size(), 1u);
+}
+
+TEST(Checkpoint, OneThatCannotBeOpenedIsNotPassedOver) {
+  const TemporaryFolder folder;
+  save_checkpoint(example(3), folder.path());
+  const int free = ::dup(STDERR_FILENO);
+  ::close(free);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit one_more{static_cast<rlim_t>(free) + 1, before.rlim_max};  // which the folder takes
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &one_more), 0);
+  const std::string error = error_of([&] { latest_checkpoint(folder.path()); });
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_THAT(error, HasSubstr("step-3.safetensors: cannot open"));
 }
 
 TEST(Checkpoint, ARenamedFileIsRefused) {
