@@ -56,12 +56,11 @@ inline void backward_block_on_tiles(const AttentionProblem& problem, const Atten
   const float scale = static_cast<float>(problem.scale), dropout_factor = static_cast<float>(Dropout::factor(problem.dropout));
 
   Scratch scratch;
-  TileOperand k(scratch, kKeyBlock, D), v(scratch, kKeyBlock, Dv);
+  TileKeyOperand k(scratch, D);
+  TileOperand v(scratch, kKeyBlock, Dv);
   TileRowOperand q(scratch, D), dout(scratch, Dv);
   const int64_t d_rows = 2 * k.units, dk_stride = odd_lines(2 * k.units), dv_stride = odd_lines(2 * v.units);
-  constexpr int64_t kKeyPairStride = kKeyBlock / 2 + 16, kUnitStride = kRows / 2 + 16, kDzStride = kRows + 16;
-  auto* units_by_row = scratch.take<uint32_t>(k.units * kKeyBlock);
-  auto* k_pairs = scratch.take<uint32_t>(d_rows * kKeyPairStride);
+  constexpr int64_t kUnitStride = kRows / 2 + 16, kDzStride = kRows + 16;
   float* dk = scratch.take<float>(kKeyBlock * dk_stride);
   float* dv = scratch.take<float>(kKeyBlock * dv_stride);
   float* dq_lanes = scratch.take<float>(d_rows * kDzStride);  // dQ^T
@@ -81,8 +80,7 @@ inline void backward_block_on_tiles(const AttentionProblem& problem, const Atten
 
   const int64_t first_key = sequence.first_key + block_keys.begin, count = block_keys.end - block_keys.begin,
                 padded = simd::round_up_keys(count);
-  k.load(x.k, first_key, count, padded, task.kv_head);
-  k.to_key_pairs(padded, units_by_row, k_pairs, kKeyPairStride);
+  k.load_paired(x.k, first_key, count, padded, task.kv_head);
   v.load(x.v, first_key, count, padded, task.kv_head);
   std::memset(dk, 0, static_cast<size_t>(padded * dk_stride) * sizeof(float));
   std::memset(dv, 0, static_cast<size_t>(padded * dv_stride) * sizeof(float));
@@ -156,7 +154,7 @@ inline void backward_block_on_tiles(const AttentionProblem& problem, const Atten
           simd::tile_matmul(keys, d_rows, lanes / 2, dy_units, kUnitStride, q.pairs, q.pair_stride, dk + offset * dk_stride,
                             dk_stride, true);
         if (want_dq)
-          simd::tile_matmul(d_rows, lanes, keys / 2, k_pairs + offset / 2, kKeyPairStride, dy_pairs, kDzStride, dq_lanes,
+          simd::tile_matmul(d_rows, lanes, keys / 2, k.pairs + offset / 2, k.kPairStride, dy_pairs, kDzStride, dq_lanes,
                             kDzStride, dq_started);
         dq_started = true;
       }

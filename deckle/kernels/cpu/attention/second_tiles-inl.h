@@ -34,22 +34,6 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
 
-/// Keys or values of a block, and with `pairs` also as the left side of sums over keys.
-struct TileKeyOperand : TileOperand {
-  static constexpr int64_t kPairStride = kKeyBlock / 2 + 16;
-  uint32_t *pairs, *units_by_row;
-
-  TileKeyOperand(Scratch& scratch, int64_t n)
-      : TileOperand(scratch, kKeyBlock, n),
-        pairs(scratch.take<uint32_t>(2 * units * kPairStride)),
-        units_by_row(scratch.take<uint32_t>(units * kKeyBlock)) {}
-
-  void load_paired(const AttentionRows& from, int64_t first, int64_t count, int64_t padded, int64_t head) {
-    load(from, first, count, padded, head);
-    to_key_pairs(padded, units_by_row, pairs, kPairStride);
-  }
-};
-
 inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task) {
   constexpr int64_t kW = simd::kTileQueries, kRows = kTileRowBlocks * kW, kTile = kTileKeys * kW;
   constexpr int64_t kUnitStride = kRows / 2 + 16, kPairStride = kRows + 16;

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "deckle/base/scratch.h"
+#include "deckle/kernels/cpu/attention/chunks.h"
 #include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/pack-inl.h"
 #include "deckle/kernels/cpu/simd/amx.h"
@@ -69,6 +70,22 @@ struct TileOperand {
   void to_key_pairs(int64_t count, uint32_t* units_by_row, uint32_t* to, int64_t to_stride) const {
     transpose(reinterpret_cast<const float*>(rows), stride, count, units, reinterpret_cast<float*>(units_by_row), count);
     simd::tile_key_pairs(units_by_row, count, units, count, to, to_stride);
+  }
+};
+
+/// Keys or values of a block of the key-stationary passes, and after load_paired also as the left side of sums over keys.
+struct TileKeyOperand : TileOperand {
+  static constexpr int64_t kPairStride = kKeyBlock / 2 + 16;
+  uint32_t *pairs, *units_by_row;
+
+  TileKeyOperand(Scratch& scratch, int64_t n)
+      : TileOperand(scratch, kKeyBlock, n),
+        pairs(scratch.take<uint32_t>(2 * units * kPairStride)),
+        units_by_row(scratch.take<uint32_t>(units * kKeyBlock)) {}
+
+  void load_paired(const AttentionRows& from, int64_t first, int64_t count, int64_t padded, int64_t head) {
+    load(from, first, count, padded, head);
+    to_key_pairs(padded, units_by_row, pairs, kPairStride);
   }
 };
 
