@@ -8,16 +8,14 @@
 namespace deckle::kernels::cpu::simd {
 namespace {
 
-/// Weights 2^(factor * (score - near) - far) of 16 columns, as pairs of keys; their sums. One of `near` and `far` is 0: with
-/// `subtracts` that is `far` in some columns.
+/// Weights of 16 columns, as pairs of keys; their sums. `subtracts` is by.subtracts.
 template <bool subtracts>
-DECKLE_SCORES_INLINE __m512 weights_of(const float* __restrict scores, int64_t keys, __m512 factor, __m512 near, __m512 far,
+DECKLE_SCORES_INLINE __m512 weights_of(const float* __restrict scores, int64_t keys, __m512 factor, const SplitReference& by,
                                        uint32_t* __restrict pairs) {
   const __m512i order = key_pair_order();
-  const auto weight = [&](const float* at)
-      __attribute__((always_inline, target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16"))) {
+  const auto weight = [&](const float* at) DECKLE_WEIGHTS {
     const __m512 score = _mm512_loadu_ps(at);
-    return exp2_of(subtracts ? _mm512_sub_ps(score, near) : score, factor, far);
+    return exp2_of(subtracts ? _mm512_sub_ps(score, by.near) : score, factor, by.far);
   };
   __m512 total0 = _mm512_setzero_ps(), total1 = total0;  // of these keys: short chains of additions round less
   for (int64_t group = 0; group < keys; group += kKeyGroup) {
@@ -42,8 +40,8 @@ DECKLE_SCORES bool softmax(const float* __restrict scores, int64_t keys, float f
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
     const SplitReference by(reference + 16 * v, times);
-    const __m512 total = !by.subtracts ? weights_of<false>(scores + 16 * v, keys, times, by.near, by.far, pairs + 16 * v)
-                                       : weights_of<true>(scores + 16 * v, keys, times, by.near, by.far, pairs + 16 * v);
+    const __m512 total = !by.subtracts ? weights_of<false>(scores + 16 * v, keys, times, by, pairs + 16 * v)
+                                       : weights_of<true>(scores + 16 * v, keys, times, by, pairs + 16 * v);
     _mm512_storeu_ps(sum + 16 * v, _mm512_add_ps(_mm512_loadu_ps(sum + 16 * v), total));
   }
   return moved;

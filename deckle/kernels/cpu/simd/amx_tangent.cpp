@@ -8,16 +8,16 @@
 namespace deckle::kernels::cpu::simd {
 namespace {
 
-/// weights_of with tangents = tz / tangent_factor: weights replace the scores, and the moment, sum of weights (tz - mean), is
-/// added up as well. The mean is the one of earlier keys.
+/// Weights of 16 columns, which replace the scores, also as pairs of keys; their sums, and the moment, sum of weights (tz - mean)
+/// with tangents = tz / tangent_factor. The mean is the one of earlier keys. `subtracts` is by.subtracts.
 template <bool subtracts>
 DECKLE_SCORES_INLINE __m512 tangent_weights_of(float* __restrict scores, const float* __restrict tangents, int64_t keys,
-                                               __m512 factor, __m512 near, __m512 far, __m512 tangent_factor, __m512 mean,
+                                               __m512 factor, const SplitReference& by, __m512 tangent_factor, __m512 mean,
                                                uint32_t* __restrict pairs, __m512& moment) {
   const __m512i order = key_pair_order();
   const auto weight = [&](float* at, const float* tangent, __m512& of) DECKLE_WEIGHTS {
     const __m512 score = _mm512_loadu_ps(at);
-    const __m512 p = exp2_of(subtracts ? _mm512_sub_ps(score, near) : score, factor, far);
+    const __m512 p = exp2_of(subtracts ? _mm512_sub_ps(score, by.near) : score, factor, by.far);
     _mm512_storeu_ps(at, p);
     const __mmask16 seen = _mm512_cmp_ps_mask(p, _mm512_setzero_ps(), _CMP_NEQ_UQ);
     of = _mm512_mask3_fmadd_ps(p, _mm512_fmsub_ps(_mm512_loadu_ps(tangent), tangent_factor, mean), of, seen);
@@ -71,10 +71,10 @@ DECKLE_SCORES void tangent_softmax(float* __restrict scores, const float* __rest
     const SplitReference by(reference + at, times);
     const __m512 before = _mm512_loadu_ps(mean + at);
     __m512 moment;
-    const __m512 added = !by.subtracts ? tangent_weights_of<false>(scores + at, tangents + at, keys, times, by.near, by.far,
-                                                                   times_tangent, before, pairs + at, moment)
-                                       : tangent_weights_of<true>(scores + at, tangents + at, keys, times, by.near, by.far,
-                                                                  times_tangent, before, pairs + at, moment);
+    const __m512 added =
+        !by.subtracts
+            ? tangent_weights_of<false>(scores + at, tangents + at, keys, times, by, times_tangent, before, pairs + at, moment)
+            : tangent_weights_of<true>(scores + at, tangents + at, keys, times, by, times_tangent, before, pairs + at, moment);
     const __m512 total = _mm512_add_ps(_mm512_loadu_ps(sum + at), added);
     // Earlier keys contribute nothing to the moment, by the definition of the mean.
     const __mmask16 seen = _mm512_cmp_ps_mask(total, _mm512_setzero_ps(), _CMP_NEQ_UQ);

@@ -87,8 +87,8 @@ DECKLE_SCORES_INLINE bool move_reference(const float* __restrict scores, int64_t
   return true;
 }
 
-/// The reference of 16 columns: weights are 2^(factor * (score - near) - far). One of both is 0: with `subtracts` that is `far`
-/// in some columns.
+/// The reference of 16 columns: weights are 2^(factor * (score - near) - far). In each column one of both is 0; near is in all
+/// unless `subtracts`.
 struct SplitReference {
   __m512 near, far;
   bool subtracts;
