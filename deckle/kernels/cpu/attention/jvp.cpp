@@ -86,7 +86,7 @@ void jvp_task(const AttentionProblem& problem, const AttentionOperands& x, const
       block_to_lanes<A>(q_rows.rows, q_rows.row_stride, D, tq + block * q_size);
     }
     start_block(problem, sequence, first, count, sink, s, all);
-    std::fill_n(s.reference, kW, has_sink && t.sinks ? static_cast<const T*>(t.sinks)[task.head] : T(0));
+    std::fill_n(s.mean, kW, has_sink && t.sinks ? static_cast<const T*>(t.sinks)[task.head] : T(0));
   }
 
   const auto load = [&](int64_t row, int64_t count) {

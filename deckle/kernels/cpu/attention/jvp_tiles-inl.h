@@ -101,7 +101,7 @@ inline void jvp_task_on_tiles(const AttentionProblem& problem, const AttentionOp
     q.load(x.q, sequence.first_row + first, count, kW, task.head);
     q.to_lanes(0, lanes + block * q_size + q.units * kW, kW);
     start_block(problem, sequence, first, count, sink, s, all);
-    std::fill_n(s.reference, kW, moves_sink ? static_cast<const float*>(t.sinks)[task.head] : 0.0f);
+    std::fill_n(s.mean, kW, moves_sink ? static_cast<const float*>(t.sinks)[task.head] : 0.0f);
   }
   // Tiles start at multiples of their size: the split of the keys does not depend on which rows share a task.
   all.begin = all.begin / kJvpTileKeys * kJvpTileKeys;
@@ -146,7 +146,7 @@ inline void jvp_task_on_tiles(const AttentionProblem& problem, const AttentionOp
         }
       }
       if (s.range.cuts(begin, begin + keys)) mask_scores(scores, kW, begin, keys, s.range);
-      simd::tile_tangent_softmax(scores, tangents, keys, at.lanes, factor, featured ? 1.0f : scale, s.maximum, s.sum, s.reference,
+      simd::tile_tangent_softmax(scores, tangents, keys, at.lanes, factor, featured ? 1.0f : scale, s.maximum, s.sum, s.mean,
                                  pairs, tangent_pairs, rescale, shift);
       if (!want_out) continue;
       if (dropout.on()) {

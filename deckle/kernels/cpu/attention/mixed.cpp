@@ -149,11 +149,11 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
       transpose(rows, k_stride, kW, D, parts[n].q + block * q_size, kW);
     }
     start_block(problem, sequence, first, count, sink, s, all);
-    std::fill_n(s.reference, kW, T(0));
+    std::fill_n(s.mean, kW, T(0));
     for (int64_t lane = 0; lane < kW; ++lane) {
       const int64_t at = (sequence.first_row + first + std::min(lane, count - 1)) * heads + task.head;
       const T a_mean = lse_a[block * kW + lane] = c.lse_a[at], b_mean = lse_b[block * kW + lane] = c.lse_b[at];
-      if (has_sink) s.reference[lane] = (sink_of(c.a, 0) - a_mean) * (sink_of(c.b, 0) - b_mean) + sink_of(c.ab, 0);
+      if (has_sink) s.mean[lane] = (sink_of(c.a, 0) - a_mean) * (sink_of(c.b, 0) - b_mean) + sink_of(c.ab, 0);
     }
   }
 
@@ -217,7 +217,7 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
     finish_block(s.started ? sum_mixed + block * o_size : nullptr, Dv, s.maximum, s.sum, factor, rows, v_stride);
     if (c.mixed.out.data != nullptr) store_rows(problem.dtype, c.mixed.out, row, count, task.head, Dv, rows, v_stride);
     for (int64_t lane = 0; lane < count && c.mixed.lse != nullptr; ++lane) {
-      static_cast<T*>(c.mixed.lse)[(row + lane) * heads + task.head] = s.sum[lane] == T(0) ? T(0) : s.reference[lane];
+      static_cast<T*>(c.mixed.lse)[(row + lane) * heads + task.head] = s.sum[lane] == T(0) ? T(0) : s.mean[lane];
     }
   }
 }

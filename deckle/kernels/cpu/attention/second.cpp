@@ -6,6 +6,8 @@
 // Two passes: the JVP (jvp.cpp) for out, tout and tlse, unrounded, hence Delta and tDelta; then one key-stationary pass shaped as
 // the backward's. FLOPs: 2 (3 D + 3 Dv) + 2 (7 D + 3 Dv) per score, 2 Dv more for each product of tdout; absent tangents drop
 // theirs. 85 GF/s where the backward has 86 (machine and commit of backward.cpp).
+//
+// The second pass of bfloat16 runs on AMX tiles (second_tiles-inl.h) where the backward does; else it is widened.
 
 #include "deckle/kernels/cpu/simd/targets.h"
 

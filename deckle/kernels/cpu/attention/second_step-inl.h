@@ -32,7 +32,7 @@ struct SecondTiles {
   T* product_tangents;  // R tdP, then tdZ
 };
 
-/// Statistics of the rows of a block: kTileRows each.
+/// Statistics of the rows of a tile.
 template <typename T>
 struct SecondRows {
   T *lse, *delta, *lse_tangent, *delta_tangent;

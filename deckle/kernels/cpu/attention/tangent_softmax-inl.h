@@ -33,14 +33,14 @@ inline constexpr int64_t kJvpBlocks = 4;
 /// Running state of one block of rows.
 template <typename T>
 struct JvpBlock {
-  T maximum[kBlock<T>];
+  T maximum[kBlock<T>];  // of z; on tiles the reference of tile_softmax, which is near it
   T sum[kBlock<T>];
-  T reference[kBlock<T>];  // r: sum e tz / sum e of the keys so far
+  T mean[kBlock<T>];  // r: sum e tz / sum e of the keys so far
   LaneRange<T> range;
   bool started;
 };
 
-/// Without a key but `sink` (-inf: none); the reference is the caller's. `keys` grows by those that rows [first, first + count)
+/// Without a key but `sink` (-inf: none); the mean is the caller's. `keys` grows by those that rows [first, first + count)
 /// see.
 template <typename T>
 void start_block(const AttentionProblem& problem, const Sequence& sequence, int64_t first, int64_t count, T sink,
@@ -90,7 +90,7 @@ HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, con
   const hn::ScalableTag<T> d;
   const auto minus_infinity = hn::Set(d, -std::numeric_limits<T>::infinity());
   for (int64_t lane = 0; lane < at.lanes; lane += kLanes<T>) {
-    const auto before = hn::LoadU(d, state.maximum + lane), r = hn::LoadU(d, state.reference + lane);
+    const auto before = hn::LoadU(d, state.maximum + lane), r = hn::LoadU(d, state.mean + lane);
     auto top = before;
     for (int64_t j = 0; j < at.keys; ++j) top = hn::Max(top, hn::LoadU(d, scores + j * kBlock<T> + lane));
     const auto base = hn::IfThenZeroElse(hn::Eq(top, minus_infinity), top);
@@ -114,7 +114,7 @@ HWY_NOINLINE void jvp_step(T* HWY_RESTRICT scores, T* HWY_RESTRICT tangents, con
     }
     hn::StoreU(top, d, state.maximum + lane);
     hn::StoreU(sum, d, state.sum + lane);
-    hn::StoreU(now, d, state.reference + lane);
+    hn::StoreU(now, d, state.mean + lane);
     hn::StoreU(factor, d, rescale + lane);
     hn::StoreU(moved, d, shift + lane);
   }
@@ -156,7 +156,7 @@ void finish_jvp(const AttentionProblem& problem, const AttentionResults& result,
     for (int64_t lane = 0; lane < count; ++lane) {
       const int64_t to = (row + lane) * problem.heads + task.head;
       if (result.lse != nullptr) static_cast<T*>(result.lse)[to] = lse[lane];
-      if (result_tangent.lse != nullptr) static_cast<T*>(result_tangent.lse)[to] = s.sum[lane] == T(0) ? T(0) : s.reference[lane];
+      if (result_tangent.lse != nullptr) static_cast<T*>(result_tangent.lse)[to] = s.sum[lane] == T(0) ? T(0) : s.mean[lane];
     }
   }
 }
