@@ -152,7 +152,7 @@ struct Batches::Producer {
   const std::vector<int64_t> items;
   const BatchOptions options;
   const pid_t process = getpid();
-  BatchMaker rest{*store, items, options};  // of the batches that were not taken yet: for children of fork
+  BatchMaker rest{*store, items, options};  // makes those not taken yet, in children of fork
 
   std::mutex mutex;
   std::condition_variable filled;
@@ -167,7 +167,7 @@ struct Batches::Producer {
 Batches::Batches(std::shared_ptr<const TextStore> store, const std::vector<int64_t>& texts, const BatchOptions& options)
     : producer_(call_as("TextDataset::batches", [&] { return std::make_unique<Producer>(std::move(store), texts, options); })) {}
 Batches::~Batches() {
-  if (producer_ && producer_->in_child_of_fork()) static_cast<void>(producer_.release());  // its parts wait for the worker
+  if (producer_ && producer_->in_child_of_fork()) static_cast<void>(producer_.release());  // it waits for the worker
 }
 Batches::Batches(Batches&&) noexcept = default;
 

@@ -37,8 +37,7 @@ struct TextBatch {
 };
 
 /// A pass over texts in batches, which a background thread prepares. Which batches come depends on the texts and the options
-/// alone. Movable; one consumer.
-/// A child of fork, which has no such thread, makes the batches that its parent had not taken itself.
+/// alone. Movable; one consumer. In a child of fork, which has no such thread, next() makes what the parent had not taken.
 class Batches {
  public:
   Batches(std::shared_ptr<const TextStore> store, const std::vector<int64_t>& texts, const BatchOptions& options);

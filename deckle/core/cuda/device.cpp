@@ -103,8 +103,8 @@ DeviceGuard::DeviceGuard(Device device) {
   require(device);
   // Launches report through a word of the thread (check_launch). What others left there is no launch of an op that begins now;
   // an error that breaks the device comes back by itself.
-  int& others = guards;
-  if (others == 0 && cudaPeekAtLastError() != cudaSuccess) cudaGetLastError();
+  int& outer = guards;
+  if (outer == 0 && cudaPeekAtLastError() != cudaSuccess) cudaGetLastError();
   if (found().count > 1) {  // one GPU is always the current one
     int current = -1;
     check_call(cudaGetDevice(&current), "the current device");
@@ -113,7 +113,7 @@ DeviceGuard::DeviceGuard(Device device) {
       former_ = current;
     }
   }
-  ++others;
+  ++outer;
 }
 
 DeviceGuard::~DeviceGuard() {

@@ -48,9 +48,9 @@ void launch(const void* kernel, const Context& context, void* walk, int64_t bloc
   deckle::cuda::check_launch(context.device);
 }
 
-/// Elements of bfloat16: fewer do not fill a GPU with what a thread of those kernels takes, which of float32 is no more than that
-/// of the others.
-constexpr int64_t kFlatFrom = 1 << 16;
+/// Of bfloat16: a thread of the contiguous kernels takes more elements than one of the others, so fewer would not fill a GPU. Of
+/// float32 it takes no more.
+constexpr int64_t kFlatFrom = 1 << 16;  // elements
 
 /// The kernel of contiguous operands of one dtype, which may have one row of whole vectors for all rows, and what it gets; null:
 /// they are others.
