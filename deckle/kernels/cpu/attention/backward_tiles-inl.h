@@ -114,11 +114,7 @@ inline void backward_block_on_tiles(const AttentionProblem& problem, const Atten
           uint32_t* dy_block = dy_units + block * kW / 2;
           uint32_t* pair_block = dy_pairs + block * kW;
           if (key >= range.outer.end || key + keys <= range.outer.begin || !features.touches(at)) {
-            for (int64_t j = 0; j < keys; ++j) {
-              std::fill_n(p_block + j * kUnitStride, kW / 2, 0u);
-              std::fill_n(dy_block + j * kUnitStride, kW / 2, 0u);
-              if (j % 2 == 0) std::fill_n(pair_block + j / 2 * kDzStride, kW, 0u);
-            }
+            clear_weights(keys, {p_block, dy_block}, kUnitStride, {pair_block}, kDzStride);
             continue;
           }
           soon.step();

@@ -58,7 +58,7 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
   const bool has_tdout = c.cotangent_tangent.out.data != nullptr;
   const bool want_tdq = c.gradient_tangent.q.data != nullptr, want_tdk = c.gradient_tangent.k.data != nullptr,
              want_tdv = c.gradient_tangent.v.data != nullptr;
-  const T scale = static_cast<T>(problem.scale), dropout_factor = static_cast<T>(Dropout::factor(problem.dropout));
+  const T scale = static_cast<T>(problem.scale);
 
   Scratch scratch;
   T* k = scratch.take<T>(kKeyBlock * k_stride);
@@ -68,7 +68,8 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
   T* tdk = scratch.take<T>(kKeyBlock * k_stride);
   T* tdv = scratch.take<T>(kKeyBlock * v_stride);
   T* tdq = scratch.take<T>(kRows * k_stride);
-  const SecondTiles<T> tiles{scratch.take<T>(kTile), scratch.take<T>(kTile), scratch.take<T>(kTile), scratch.take<T>(kTile)};
+  const SecondTiles<T> tiles{scratch.take<T>(kTile), scratch.take<T>(kTile), scratch.take<T>(kTile), scratch.take<T>(kTile),
+                             kRows};
   T* tanh_tile = scratch.take<T>(kTile);
   T* y_tangents = scratch.take<T>(kTile);
   auto* keep = scratch.take<uint8_t>(kTileKeys * kW);
@@ -90,8 +91,7 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
     std::memset(tdk, 0, static_cast<size_t>(count * k_stride) * sizeof(T));
     std::memset(tdv, 0, static_cast<size_t>(count * v_stride) * sizeof(T));
     for (int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) {
-      const Features<T> features(problem, c.x, sequence, h), moves(problem, c.t, sequence, h);
-      const Dropout dropout(problem.dropout, task.sequence, h);
+      const SecondHead<T> head(c, task, sequence, h);
       for (int64_t first = 0; first < sequence.rows; first += kRows) {
         if (!tile.place(problem, sequence, first, block_keys)) continue;
         const int64_t row = sequence.first_row + first;
@@ -108,10 +108,8 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
           for (int64_t block = 0; block < tile.blocks; ++block) {
             const TilePlace at = tile.at(block, key, keys);
             const SecondTiles<T> s{tiles.scores + block * kW, tiles.tangents + block * kW, tiles.products + block * kW,
-                                   tiles.product_tangents + block * kW};
-            T* w = tanh_tile + block * kW;
-            T* ty = y_tangents + block * kW;
-            if (!features.touches(at)) {
+                                   tiles.product_tangents + block * kW, kRows};
+            if (!head.features.touches(at)) {
               for (T* part : {s.scores, s.tangents, s.products, s.product_tangents}) zero_tile(part, kRows, keys, at.lanes);
               continue;
             }
@@ -127,24 +125,8 @@ void second_task(const SecondCall<T>& c, const KeyTask& task) {
               matmul<AOrder::rows>(keys, at.lanes, Dv, tv + v_at, v_stride, dout.block(block), kW, s.product_tangents, kRows,
                                    {has_tdout});
             if (!has_tdout && !has_tv) zero_tile(s.product_tangents, kRows, keys, at.lanes);
-            if (features.any()) features.apply(s.scores, kRows, at, feature_scratch, w);
-            moves.tangent(features, s.tangents, kRows, at, feature_scratch, w, ty);
-            if (tile.range[block].cuts(key, end)) mask_scores(s.scores, kRows, key, keys, tile.range[block]);
-            if (dropout.on()) {
-              dropout.tile(at.row, at.lanes, key, keys, keep, kW);
-              drop(s.products, kRows, keys, at.lanes, keep, dropout_factor);
-              drop(s.product_tangents, kRows, keys, at.lanes, keep, dropout_factor);
-            }
-            second_step(s, kRows, keys, at.lanes, rows, block * kW);
-            if (dropout.on()) {
-              drop(s.scores, kRows, keys, at.lanes, keep, dropout_factor);
-              drop(s.tangents, kRows, keys, at.lanes, keep, dropout_factor);
-            }
-            if (c.feature_tangents.any())
-              c.feature_tangents.add(task, sequence, h, at, s.product_tangents, kRows, feature_scratch);
-            if (features.capped()) uncap_second(s, w, ty, features.cap(), kRows, keys, at.lanes);
-            if (c.feature_tangents.any())
-              c.feature_tangents.add_before_cap(task, sequence, h, at, s.product_tangents, kRows, feature_scratch);
+            second_block(c, head, at, tile.range[block], s, keys, at.lanes, rows, block * kW,
+                         {tanh_tile + block * kW, y_tangents + block * kW, keep, feature_scratch});
           }
           if (want_tdv)
             matmul<AOrder::rows>(keys, Dv, tile.count, tiles.tangents, kRows, dout.rows, v_stride, tdv + v_at, v_stride, {true});

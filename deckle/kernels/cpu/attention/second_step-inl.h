@@ -1,4 +1,4 @@
-// What the second order does to a tile of scores, and the arguments of its tasks.
+// What the second order does to a block of scores, and the arguments of its tasks.
 
 #if defined(DECKLE_ATTENTION_SECOND_STEP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DECKLE_ATTENTION_SECOND_STEP_INL_H_
@@ -10,10 +10,15 @@
 #include <cstdint>
 
 #include "deckle/kernels/args/attention.h"
+#include "deckle/kernels/cpu/attention/chunks.h"
+#include "deckle/kernels/cpu/attention/dropout-inl.h"
 #include "deckle/kernels/cpu/attention/exp-inl.h"
 #include "deckle/kernels/cpu/attention/feature_gradients-inl.h"
+#include "deckle/kernels/cpu/attention/features-inl.h"
+#include "deckle/kernels/cpu/attention/geometry.h"
 #include "deckle/kernels/cpu/attention/matmul-inl.h"
 #include "deckle/kernels/cpu/attention/row_statistics-inl.h"
+#include "deckle/kernels/cpu/attention/scores-inl.h"
 #include "deckle/kernels/cpu/simd/not_equal.h"
 #include "hwy/highway.h"
 
@@ -30,6 +35,7 @@ struct SecondTiles {
   T* tangents;          // tz, then P (tz - tlse)
   T* products;          // R dP, then dZ
   T* product_tangents;  // R tdP, then tdZ
+  int64_t stride;
 };
 
 /// Statistics of the rows of a tile.
@@ -39,7 +45,7 @@ struct SecondRows {
 };
 
 template <typename T>
-HWY_NOINLINE void second_step(const SecondTiles<T>& tiles, int64_t stride, int64_t keys, int64_t lanes, const SecondRows<T>& rows,
+HWY_NOINLINE void second_step(const SecondTiles<T>& tiles, int64_t keys, int64_t lanes, const SecondRows<T>& rows,
                               int64_t first_lane) {
   const hn::ScalableTag<T> d;
   for (int64_t lane = 0; lane < lanes; lane += kLanes<T>) {
@@ -47,7 +53,7 @@ HWY_NOINLINE void second_step(const SecondTiles<T>& tiles, int64_t stride, int64
     const auto lse_tangent = hn::LoadU(d, rows.lse_tangent + first_lane + lane);
     const auto delta_tangent = hn::LoadU(d, rows.delta_tangent + first_lane + lane);
     for (int64_t j = 0; j < keys; ++j) {
-      const int64_t at = j * stride + lane;
+      const int64_t at = j * tiles.stride + lane;
       const auto p = exp_minus(d, hn::LoadU(d, tiles.scores + at), lse);
       const auto seen = not_equal(p, hn::Zero(d));
       const auto centred = hn::IfThenElseZero(seen, hn::Sub(hn::LoadU(d, tiles.tangents + at), lse_tangent));
@@ -63,13 +69,13 @@ HWY_NOINLINE void second_step(const SecondTiles<T>& tiles, int64_t stride, int64
 
 /// tdZ becomes tdY = phi' tdZ + phi'' ty dZ, and dZ becomes dY = phi' dZ; phi' = 1 - w^2, phi'' = -(2 / cap) w phi'.
 template <typename T>
-HWY_NOINLINE void uncap_second(const SecondTiles<T>& tiles, const T* tanh_tile, const T* y_tangents, T cap, int64_t stride,
-                               int64_t keys, int64_t lanes) {
+HWY_NOINLINE void uncap_second(const SecondTiles<T>& tiles, const T* tanh_tile, const T* y_tangents, T cap, int64_t keys,
+                               int64_t lanes) {
   const hn::ScalableTag<T> d;
   const auto factor = hn::Set(d, T(-2) / cap);
   for (int64_t j = 0; j < keys; ++j) {
     for (int64_t lane = 0; lane < lanes; lane += kLanes<T>) {
-      const int64_t at = j * stride + lane;
+      const int64_t at = j * tiles.stride + lane;
       const auto w = hn::LoadU(d, tanh_tile + at), first = hn::NegMulAdd(w, w, hn::Set(d, T(1)));
       const auto dy = hn::Mul(first, hn::LoadU(d, tiles.products + at));
       const auto bend =
@@ -92,6 +98,59 @@ struct SecondCall {
   const QueryGradient<T>& tdq;
   FeatureGradients<T>& feature_tangents;
 };
+
+/// What a task has for one head.
+template <typename T>
+struct SecondHead {
+  const KeyTask& task;
+  const Sequence& sequence;
+  int64_t head;
+  Features<T> features, moves;  // those of the inputs, and of their tangents
+  Dropout dropout;
+
+  SecondHead(const SecondCall<T>& c, const KeyTask& of, const Sequence& rows, int64_t h)
+      : task(of),
+        sequence(rows),
+        head(h),
+        features(c.problem, c.x, rows, h),
+        moves(c.problem, c.t, rows, h),
+        dropout(c.problem.dropout, of.sequence, h) {}
+};
+
+/// Scratch of a block beside its tiles, which have their strides but for `keep`.
+template <typename T>
+struct SecondScratch {
+  T *tanh_tile, *y_tangents;
+  uint8_t* keep;  // [kTileKeys, kBlock]
+  const FeatureScratch<T>& features;
+};
+
+/// second_step with features, dropout and mask, for `keys` from at.key on, of which at.keys are there, and `lanes` rows, whose
+/// statistics begin at first_lane: from scaled scores, their tangents and dP, tdP to R P, R P (tz - tlse), dY and tdY.
+template <typename T>
+void second_block(const SecondCall<T>& c, const SecondHead<T>& by, const TilePlace& at, const LaneRange<T>& range,
+                  const SecondTiles<T>& tiles, int64_t keys, int64_t lanes, const SecondRows<T>& rows, int64_t first_lane,
+                  const SecondScratch<T>& scratch) {
+  const auto drop_both = [&](T* one, T* other) {
+    const T factor = static_cast<T>(Dropout::factor(c.problem.dropout));
+    drop(one, tiles.stride, keys, lanes, scratch.keep, factor);
+    drop(other, tiles.stride, keys, lanes, scratch.keep, factor);
+  };
+  if (by.features.any()) by.features.apply(tiles.scores, tiles.stride, at, scratch.features, scratch.tanh_tile);
+  by.moves.tangent(by.features, tiles.tangents, tiles.stride, at, scratch.features, scratch.tanh_tile, scratch.y_tangents);
+  if (range.cuts(at.key, at.key + keys)) mask_scores(tiles.scores, tiles.stride, at.key, keys, range);
+  if (by.dropout.on()) {
+    by.dropout.tile(at.row, lanes, at.key, keys, scratch.keep, kBlock<T>);
+    drop_both(tiles.products, tiles.product_tangents);
+  }
+  second_step(tiles, keys, lanes, rows, first_lane);
+  if (by.dropout.on()) drop_both(tiles.scores, tiles.tangents);
+  FeatureGradients<T>& moved = c.feature_tangents;
+  if (moved.any()) moved.add(by.task, by.sequence, by.head, at, tiles.product_tangents, tiles.stride, scratch.features);
+  if (by.features.capped()) uncap_second(tiles, scratch.tanh_tile, scratch.y_tangents, by.features.cap(), at.keys, at.lanes);
+  if (moved.any())
+    moved.add_before_cap(by.task, by.sequence, by.head, at, tiles.product_tangents, tiles.stride, scratch.features);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace deckle::kernels::cpu

@@ -44,7 +44,7 @@ inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task
   const bool has_tdout = c.cotangent_tangent.out.data != nullptr;
   const bool want_tdq = c.gradient_tangent.q.data != nullptr, want_tdk = c.gradient_tangent.k.data != nullptr,
              want_tdv = c.gradient_tangent.v.data != nullptr;
-  const float scale = static_cast<float>(problem.scale), dropout_factor = static_cast<float>(Dropout::factor(problem.dropout));
+  const float scale = static_cast<float>(problem.scale);
 
   Scratch scratch;
   TileKeyOperand k(scratch, D), tk(scratch, D);
@@ -57,7 +57,7 @@ inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task
   float* tdq_lanes = scratch.take<float>(k_columns * kPairStride);  // tdQ^T
   float* tdq = scratch.take<float>(kRows * k_stride);
   const SecondTiles<float> s{scratch.take<float>(kTile), scratch.take<float>(kTile), scratch.take<float>(kTile),
-                             scratch.take<float>(kTile)};
+                             scratch.take<float>(kTile), kW};
   float* tanh_tile = scratch.take<float>(kTile);
   float* y_tangents = scratch.take<float>(kTile);
   // In bfloat16, by neighbouring rows: P, P (tz - tlse), dY, tdY; by keys i and i + 16: dY, tdY.
@@ -88,9 +88,9 @@ inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task
     std::memset(tdk, 0, static_cast<size_t>(padded * k_stride) * sizeof(float));
     std::memset(tdv, 0, static_cast<size_t>(padded * v_stride) * sizeof(float));
     for (int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) {
-      const Features<float> features(problem, c.x, sequence, h), moves(problem, c.t, sequence, h);
-      const Dropout dropout(problem.dropout, task.sequence, h);
-      const bool plain = scale > 0 && !features.any() && !moves.any() && !dropout.on() && !c.feature_tangents.any();
+      const SecondHead<float> head(c, task, sequence, h);
+      const bool plain =
+          scale > 0 && !head.features.any() && !head.moves.any() && !head.dropout.on() && !c.feature_tangents.any();
       for (int64_t first = 0; first < sequence.rows; first += kRows) {
         const int64_t row = sequence.first_row + first;
         if (!tile.place(problem, sequence, first, block_keys)) {
@@ -114,12 +114,9 @@ inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task
             const TilePlace at = tile.at(block, key, end - key);
             const int64_t unit_at = block * kW / 2, pair_at = block * kW;
             uint32_t* const p_units = has_tdout ? units[0] + unit_at : nullptr;
-            if (key >= range.outer.end || key + keys <= range.outer.begin || !features.touches(at)) {
-              for (int64_t j = 0; j < keys; ++j) {
-                for (auto* to : units) std::fill_n(to + unit_at + j * kUnitStride, kW / 2, 0u);
-                if (j % 2 != 0) continue;
-                for (auto* to : pairs) std::fill_n(to + pair_at + j / 2 * kPairStride, kW, 0u);
-              }
+            if (key >= range.outer.end || key + keys <= range.outer.begin || !head.features.touches(at)) {
+              clear_weights(keys, {units[0] + unit_at, units[1] + unit_at, units[2] + unit_at, units[3] + unit_at}, kUnitStride,
+                            {pairs[0] + pair_at, pairs[1] + pair_at}, kPairStride);
               continue;
             }
             const auto product = [&](const TileOperand& left, const TileRowOperand& right, float* to, bool add) {
@@ -145,23 +142,7 @@ inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task
             }
             scale_scores(s.scores, keys * kW, scale);
             scale_scores(s.tangents, keys * kW, scale);
-            if (features.any()) features.apply(s.scores, kW, at, feature_scratch, tanh_tile);
-            moves.tangent(features, s.tangents, kW, at, feature_scratch, tanh_tile, y_tangents);
-            if (range.cuts(key, key + keys)) mask_scores(s.scores, kW, key, keys, range);
-            if (dropout.on()) {
-              dropout.tile(at.row, kW, key, keys, keep, kW);
-              drop(s.products, kW, keys, kW, keep, dropout_factor);
-              drop(s.product_tangents, kW, keys, kW, keep, dropout_factor);
-            }
-            second_step(s, kW, keys, kW, rows, pair_at);
-            if (dropout.on()) {
-              drop(s.scores, kW, keys, kW, keep, dropout_factor);
-              drop(s.tangents, kW, keys, kW, keep, dropout_factor);
-            }
-            if (c.feature_tangents.any()) c.feature_tangents.add(task, sequence, h, at, s.product_tangents, kW, feature_scratch);
-            if (features.capped()) uncap_second(s, tanh_tile, y_tangents, features.cap(), kW, at.keys, at.lanes);
-            if (c.feature_tangents.any())
-              c.feature_tangents.add_before_cap(task, sequence, h, at, s.product_tangents, kW, feature_scratch);
+            second_block(c, head, at, range, s, keys, kW, rows, pair_at, {tanh_tile, y_tangents, keep, feature_scratch});
             simd::tile_gradient_units(s.scores, s.products, keys, p_units, units[2] + unit_at, kUnitStride, pairs[0] + pair_at,
                                       kPairStride);
             simd::tile_gradient_units(s.tangents, s.product_tangents, keys, units[1] + unit_at, units[3] + unit_at, kUnitStride,

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 
 #include "deckle/base/scratch.h"
@@ -116,6 +117,17 @@ struct TileRowOperand : TileOperand {
   }
   uint32_t* block(int64_t b) const { return lanes + b * units * simd::kTileQueries; }
 };
+
+/// Weights of 0 for a block of rows, laid out as simd::tile_gradient lays its own out.
+inline void clear_weights(int64_t keys, std::initializer_list<uint32_t*> units, int64_t unit_stride,
+                          std::initializer_list<uint32_t*> pairs, int64_t pair_stride) {
+  for (uint32_t* to : units) {
+    for (int64_t j = 0; j < keys; ++j) std::fill_n(to + j * unit_stride, simd::kTileQueries / 2, 0u);
+  }
+  for (uint32_t* to : pairs) {
+    for (int64_t j = 0; j < keys / 2; ++j) std::fill_n(to + j * pair_stride, simd::kTileQueries, 0u);
+  }
+}
 
 /// lse2 = lse log2 e of `count` rows; whether all of them may be subtracted from scores times log2 e.
 inline bool are_near(const float* lse, int64_t count, float* lse2) {
