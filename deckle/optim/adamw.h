@@ -22,9 +22,9 @@ class AdamW {
   AdamW(const AdamW&) = delete;  // a copy would share averages and count steps of its own
   AdamW(AdamW&&) = default;
 
-  /// On an Error for want of memory nothing was changed: copies of gradients, where a step needs them, are made before anything
-  /// is written. Later come lists of some bytes a tensor, and copies of parameters that are not contiguous: if one of these
-  /// fails, each group, and in it those of one count, took the step as a whole or is as it was.
+  /// Copies of gradients, where a step needs them, are made before anything is written: on an Error for want of their memory
+  /// nothing was changed. Later come lists of some bytes a tensor, and copies of parameters that are not contiguous: if one of
+  /// these fails, each group, and in it those of one count, took the step as a whole or is as it was.
   void step();
   void zero_grad() const { parameters_.zero_grad(); }
   double lr(size_t group = 0) const;

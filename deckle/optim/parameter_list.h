@@ -28,7 +28,7 @@ class ParameterList {
 
 /// The gradients of the parameters that have one.
 std::vector<Tensor> gradients_of(TensorList parameters);
-/// The gradient of a parameter that has one, a copy if it is not contiguous: list ops make none of it.
+/// The gradient of a parameter that has one, a copy if it is not contiguous, so that list ops need not make one.
 Tensor contiguous_gradient(const Tensor& parameter);
 
 /// An Error unless there is a group.

@@ -24,10 +24,10 @@ class SGD {
   SGD(const SGD&) = delete;                          // a copy would share velocities
   SGD(SGD&&) = default;
 
-  /// Throws while a graph is recorded, whose replays would all have the rate of then. On an Error for want of memory nothing was
-  /// changed: first velocities, and copies of gradients that are not contiguous, are made before anything is written. Later come
-  /// lists of some bytes a tensor, and copies of parameters that are not contiguous: if one of these fails, each group, and in it
-  /// those with a velocity and those without, took the step as a whole or is as it was.
+  /// Throws while a graph is recorded, whose replays would all have the rate of then. First velocities, and copies of gradients
+  /// that are not contiguous, are made before anything is written: on an Error for want of their memory nothing was changed.
+  /// Later come lists of some bytes a tensor, and copies of parameters that are not contiguous: if one of these fails, each
+  /// group, and in it those with a velocity and those without, took the step as a whole or is as it was.
   void step();
   void zero_grad() const { parameters_.zero_grad(); }
   double lr(size_t group = 0) const;
