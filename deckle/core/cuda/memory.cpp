@@ -64,7 +64,7 @@ std::atomic<bool> used{false};
 
 /// Of a device that there is: allocate and the public functions ask.
 Cache& cache(Device device) {
-  static auto* const caches = new std::array<Cache, 64>;  // leaked, as the tensors in static storage are
+  static auto* const caches = new std::array<Cache, kMaxDevices>;  // leaked, as the tensors in static storage are
   return (*caches)[static_cast<size_t>(device.index)];
 }
 
