@@ -34,23 +34,61 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET == HWY_AVX3
 
+/// What a task multiplies: of a block of keys, and of a tile of rows.
+struct SecondOperands {
+  const SecondCall<float>& c;
+  Scratch& scratch;
+  const int64_t dim = c.problem.head_dim, value_dim = c.problem.value_dim;
+  const bool has_tq = c.t.q.data != nullptr, has_tk = c.t.k.data != nullptr, has_tv = c.t.v.data != nullptr,
+             has_tdout = c.cotangent_tangent.out.data != nullptr;
+  TileKeyOperand k{scratch, dim}, tk{scratch, dim};
+  TileOperand v{scratch, kKeyBlock, value_dim}, tv{scratch, kKeyBlock, value_dim};
+  TileRowOperand q{scratch, dim}, tq{scratch, dim}, dout{scratch, value_dim}, tdout{scratch, value_dim};
+
+  void load_keys(int64_t first, int64_t count, int64_t padded, int64_t kv_head) {
+    k.load_paired(c.x.k, first, count, padded, kv_head);
+    v.load(c.x.v, first, count, padded, kv_head);
+    if (has_tk) tk.load_paired(c.t.k, first, count, padded, kv_head);
+    if (has_tv) tv.load(c.t.v, first, count, padded, kv_head);
+  }
+  void load_rows(int64_t first, int64_t count, int64_t head, const float* lse) {
+    q.load_seen(c.x.q, first, count, head, lse);
+    dout.load_seen(c.cotangent.out, first, count, head, lse);
+    if (has_tq) tq.load_seen(c.t.q, first, count, head, lse);
+    if (has_tdout) tdout.load_seen(c.cotangent_tangent.out, first, count, head, lse);
+  }
+
+  /// z and tz without their scale, dP and tdP of a block of rows with `keys` of the loaded ones, from `first` on.
+  void multiply(int64_t block, int64_t first, int64_t keys, const SecondTiles<float>& to) const {
+    constexpr int64_t kW = simd::kTileQueries;
+    const auto product = [&](const TileOperand& left, const TileRowOperand& right, float* tile, bool add) {
+      simd::tile_matmul(keys, kW, left.units, left.rows + first * left.stride, left.stride, right.block(block), kW, tile, kW,
+                        add);
+    };
+    product(k, q, to.scores, false);
+    if (has_tq) product(k, tq, to.tangents, false);
+    if (has_tk) product(tk, q, to.tangents, has_tq);
+    if (!has_tq && !has_tk) std::fill_n(to.tangents, keys * kW, 0.0f);
+    product(v, dout, to.products, false);
+    if (has_tdout) product(v, tdout, to.product_tangents, false);
+    if (has_tv) product(tv, dout, to.product_tangents, has_tdout);
+    if (!has_tdout && !has_tv) std::fill_n(to.product_tangents, keys * kW, 0.0f);
+  }
+};
+
 inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task) {
   constexpr int64_t kW = simd::kTileQueries, kRows = kTileRowBlocks * kW, kTile = kTileKeys * kW;
   constexpr int64_t kUnitStride = kRows / 2 + 16, kPairStride = kRows + 16;
   const AttentionProblem& problem = c.problem;
   const int64_t D = problem.head_dim, Dv = problem.value_dim, group = problem.group();
   const Sequence sequence(problem, task.sequence);
-  const bool has_tq = c.t.q.data != nullptr, has_tk = c.t.k.data != nullptr, has_tv = c.t.v.data != nullptr;
-  const bool has_tdout = c.cotangent_tangent.out.data != nullptr;
   const bool want_tdq = c.gradient_tangent.q.data != nullptr, want_tdk = c.gradient_tangent.k.data != nullptr,
              want_tdv = c.gradient_tangent.v.data != nullptr;
   const float scale = static_cast<float>(problem.scale);
 
   Scratch scratch;
-  TileKeyOperand k(scratch, D), tk(scratch, D);
-  TileOperand v(scratch, kKeyBlock, Dv), tv(scratch, kKeyBlock, Dv);
-  TileRowOperand q(scratch, D), tq(scratch, D), dout(scratch, Dv), tdout(scratch, Dv);
-  const int64_t k_columns = 2 * k.units, v_columns = 2 * v.units, k_stride = odd_lines(k_columns),
+  SecondOperands x{c, scratch};
+  const int64_t k_columns = 2 * x.k.units, v_columns = 2 * x.v.units, k_stride = odd_lines(k_columns),
                 v_stride = odd_lines(v_columns);
   float* tdk = scratch.take<float>(kKeyBlock * k_stride);
   float* tdv = scratch.take<float>(kKeyBlock * v_stride);
@@ -81,10 +119,7 @@ inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task
     const int64_t first_key = sequence.first_key + block_key, count = block_keys.end - block_key,
                   padded = simd::round_up_keys(count);
     const bool fresh = block_key == task.begin;
-    k.load_paired(c.x.k, first_key, count, padded, task.kv_head);
-    v.load(c.x.v, first_key, count, padded, task.kv_head);
-    if (has_tk) tk.load_paired(c.t.k, first_key, count, padded, task.kv_head);
-    if (has_tv) tv.load(c.t.v, first_key, count, padded, task.kv_head);
+    x.load_keys(first_key, count, padded, task.kv_head);
     std::memset(tdk, 0, static_cast<size_t>(padded * k_stride) * sizeof(float));
     std::memset(tdv, 0, static_cast<size_t>(padded * v_stride) * sizeof(float));
     for (int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) {
@@ -101,10 +136,7 @@ inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task
         c.statistics.load(row, tile.count, kRows, h, rows.lse, rows.delta);
         c.tangent_statistics.load(row, tile.count, kRows, h, rows.lse_tangent, rows.delta_tangent);
         const bool near = are_near(rows.lse, lanes, lse2);
-        q.load_seen(c.x.q, row, tile.count, h, rows.lse);
-        dout.load_seen(c.cotangent.out, row, tile.count, h, rows.lse);
-        if (has_tq) tq.load_seen(c.t.q, row, tile.count, h, rows.lse);
-        if (has_tdout) tdout.load_seen(c.cotangent_tangent.out, row, tile.count, h, rows.lse);
+        x.load_rows(row, tile.count, h, rows.lse);
         bool started = false;
         for (int64_t key = tile.seen.begin; key < tile.seen.end; key += kTileKeys) {
           const int64_t end = std::min(key + kTileKeys, tile.seen.end), keys = simd::round_up_keys(end - key),
@@ -113,24 +145,13 @@ inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task
             const LaneRange<float>& range = tile.range[block];
             const TilePlace at = tile.at(block, key, end - key);
             const int64_t unit_at = block * kW / 2, pair_at = block * kW;
-            uint32_t* const p_units = has_tdout ? units[0] + unit_at : nullptr;
+            uint32_t* const p_units = x.has_tdout ? units[0] + unit_at : nullptr;
             if (key >= range.outer.end || key + keys <= range.outer.begin || !head.features.touches(at)) {
               clear_weights(keys, {units[0] + unit_at, units[1] + unit_at, units[2] + unit_at, units[3] + unit_at}, kUnitStride,
                             {pairs[0] + pair_at, pairs[1] + pair_at}, kPairStride);
               continue;
             }
-            const auto product = [&](const TileOperand& left, const TileRowOperand& right, float* to, bool add) {
-              simd::tile_matmul(keys, kW, left.units, left.rows + offset * left.stride, left.stride, right.block(block), kW, to,
-                                kW, add);
-            };
-            product(k, q, s.scores, false);
-            if (has_tq) product(k, tq, s.tangents, false);
-            if (has_tk) product(tk, q, s.tangents, has_tq);
-            if (!has_tq && !has_tk) std::fill_n(s.tangents, keys * kW, 0.0f);
-            product(v, dout, s.products, false);
-            if (has_tdout) product(v, tdout, s.product_tangents, false);
-            if (has_tv) product(tv, dout, s.product_tangents, has_tdout);
-            if (!has_tdout && !has_tv) std::fill_n(s.product_tangents, keys * kW, 0.0f);
+            x.multiply(block, offset, keys, s);
             if (plain && near) {
               if (range.cuts(key, key + keys)) mask_scores(s.scores, kW, key, keys, range);
               simd::tile_second({s.scores, s.tangents, s.products, s.product_tangents, lse2 + pair_at, rows.delta + pair_at,
@@ -156,12 +177,12 @@ inline void second_task_on_tiles(const SecondCall<float>& c, const KeyTask& task
             simd::tile_matmul(k_columns, lanes, keys / 2, left.pairs + offset / 2, left.kPairStride, right, kPairStride,
                               tdq_lanes, kPairStride, add);
           };
-          if (want_tdv) add_over_rows(units[1], dout, tdv, v_stride);
-          if (want_tdv && has_tdout) add_over_rows(units[0], tdout, tdv, v_stride);
-          if (want_tdk) add_over_rows(units[3], q, tdk, k_stride);
-          if (want_tdk && has_tq) add_over_rows(units[2], tq, tdk, k_stride);
-          if (want_tdq) add_over_keys(k, pairs[1], started);
-          if (want_tdq && has_tk) add_over_keys(tk, pairs[0], true);
+          if (want_tdv) add_over_rows(units[1], x.dout, tdv, v_stride);
+          if (want_tdv && x.has_tdout) add_over_rows(units[0], x.tdout, tdv, v_stride);
+          if (want_tdk) add_over_rows(units[3], x.q, tdk, k_stride);
+          if (want_tdk && x.has_tq) add_over_rows(units[2], x.tq, tdk, k_stride);
+          if (want_tdq) add_over_keys(x.k, pairs[1], started);
+          if (want_tdq && x.has_tk) add_over_keys(x.tk, pairs[0], true);
           started = true;
         }
         if (!want_tdq) continue;
