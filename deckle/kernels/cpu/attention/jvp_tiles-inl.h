@@ -60,7 +60,7 @@ inline void jvp_task_on_tiles(const AttentionProblem& problem, const AttentionOp
   auto* state = scratch.take<JvpBlock<float>>(kJvpTileBlocks);
   TileOperand q(scratch, kW, D), k(scratch, kJvpTileKeys, 4 * tile_units(D)), v(scratch, kJvpTileKeys, Dv);
   k.width = D, k.units = q.units;
-  TileOperand tk = k;
+  TileOperand tk = k;  // behind k in each row: together one operand of twice the depth
   tk.rows += k.units;
   const int64_t q_size = 2 * q.units * kW, out_rows = 2 * v.units, out_size = out_rows * kW;
   auto* lanes = scratch.take<uint32_t>(kJvpTileBlocks * q_size);  // [block][tq, then q: units][kW]
