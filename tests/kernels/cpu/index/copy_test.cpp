@@ -69,6 +69,20 @@ TEST(Copy, ContiguousAndTransposedCopiesOfManyElementsAreExact) {
   }
 }
 
+TEST(Copy, OneElementFillsManyOfAnySize) {
+  for (const DType dtype : {DType::bool_, DType::uint8, DType::float16, DType::int32, DType::float64}) {
+    const Buffer one = random_integers({1}, dtype, 1, 2);
+    for (const int64_t count : {65535, 65536, 65537, 300001}) {
+      View wide = one.view;
+      wide.sizes[0] = count;
+      wide.strides[0] = 0;
+      const Buffer target = poisoned({count}, dtype);
+      kernels::cpu::copy({}, wide, target.view);
+      expect_close(target.view, std::vector<double>(static_cast<size_t>(count), 1.0), 0);
+    }
+  }
+}
+
 TEST(Copy, LeavesTheGapsOfAStridedTargetAlone) {
   const Buffer source = random_integers({4, 5}, DType::float32, 1, 9);
   Buffer target = random_integers({4, 8}, DType::float32, 20, 30);
