@@ -80,11 +80,11 @@ void log_softmax_backward_rows(int64_t rows, int64_t n, const T* grad, const T* 
   }
 }
 
-template <typename T, typename Body>
-HWY_INLINE void map_columns(int64_t rows, int64_t n, reduce::Columns<T> y, Body body) {
+template <typename T, typename S, typename Body>
+HWY_INLINE void map_columns(int64_t rows, int64_t n, reduce::Columns<S> y, Body body) {
   const hn::ScalableTag<T> d;
   for (int64_t r = 0; r < rows; ++r) {
-    T* const to = y.row(r);
+    S* const to = y.row(r);
     map_run(d, n, [&](auto part, int64_t i) HWY_ATTR { part.store(body(part, r, i), to + i); });
   }
 }
@@ -94,48 +94,54 @@ using Given = reduce::Columns<const T>;
 
 template <typename T>
 void exponential_columns(int64_t rows, int64_t n, Given<T> x, const T* a, reduce::Columns<T> y) {
-  map_columns(rows, n, y, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
+  map_columns<T>(rows, n, y, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
     return exp(part.d, hn::Sub(part.load(x.row(r) + i), part.load(a + i)));
   });
 }
 template <typename T>
 void scale_columns(int64_t rows, int64_t n, Given<T> x, const T* a, reduce::Columns<T> y) {
-  map_columns(rows, n, y,
-              [&](auto part, int64_t r, int64_t i) HWY_ATTR { return hn::Mul(part.load(x.row(r) + i), part.load(a + i)); });
+  map_columns<T>(rows, n, y,
+                 [&](auto part, int64_t r, int64_t i) HWY_ATTR { return hn::Mul(part.load(x.row(r) + i), part.load(a + i)); });
 }
 template <typename T>
 void shift_columns(int64_t rows, int64_t n, Given<T> x, const T* a, const T* b, reduce::Columns<T> y) {
-  map_columns(rows, n, y, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
+  map_columns<T>(rows, n, y, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
     return hn::Sub(hn::Sub(part.load(x.row(r) + i), part.load(a + i)), part.load(b + i));
   });
 }
-template <typename T>
-void product_columns(int64_t rows, int64_t n, Given<T> grad, Given<T> y, reduce::Columns<T> products) {
-  map_columns(rows, n, products, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
+template <typename S, typename T>
+void product_columns(int64_t rows, int64_t n, Given<S> grad, Given<S> y, reduce::Columns<T> products) {
+  map_columns<T>(rows, n, products, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
     return hn::Mul(part.load(grad.row(r) + i), part.load(y.row(r) + i));
   });
 }
-template <typename T>
-void gradient_columns(int64_t rows, int64_t n, Given<T> grad, Given<T> y, const T* a, reduce::Columns<T> x_grad) {
-  map_columns(rows, n, x_grad, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
+template <typename S, typename T>
+void gradient_columns(int64_t rows, int64_t n, Given<S> grad, Given<S> y, const T* a, reduce::Columns<S> x_grad) {
+  map_columns<T>(rows, n, x_grad, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
     return hn::Mul(part.load(y.row(r) + i), hn::Sub(part.load(grad.row(r) + i), part.load(a + i)));
   });
 }
-template <typename T>
-void log_gradient_columns(int64_t rows, int64_t n, Given<T> grad, Given<T> y, const T* a, reduce::Columns<T> x_grad) {
-  map_columns(rows, n, x_grad, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
+template <typename S, typename T>
+void log_gradient_columns(int64_t rows, int64_t n, Given<S> grad, Given<S> y, const T* a, reduce::Columns<S> x_grad) {
+  map_columns<T>(rows, n, x_grad, [&](auto part, int64_t r, int64_t i) HWY_ATTR {
     return hn::NegMulAdd(exp(part.d, part.load(y.row(r) + i)), part.load(a + i), part.load(grad.row(r) + i));
   });
 }
 
+template <typename... S, typename T>
+void set_gradients(std::tuple<reduce::SoftmaxGradients<S, T>...>& gradients) {
+  gradients = {{&product_columns<S, T>, &gradient_columns<S, T>, &log_gradient_columns<S, T>}...};
+}
+
 template <typename T>
 reduce::SoftmaxRows<T> functions() {
-  return {&softmax_rows<T>,
-          &log_softmax_rows<T>,
-          &softmax_backward_rows<T>,
-          &log_softmax_backward_rows<T>,
-          {&exponential_columns<T>, &scale_columns<T>, &shift_columns<T>, &product_columns<T>, &gradient_columns<T>,
-           &log_gradient_columns<T>}};
+  reduce::SoftmaxRows<T> all = {&softmax_rows<T>,
+                                &log_softmax_rows<T>,
+                                &softmax_backward_rows<T>,
+                                &log_softmax_backward_rows<T>,
+                                {&exponential_columns<T>, &scale_columns<T>, &shift_columns<T>, {}}};
+  set_gradients(all.columns.gradients);
+  return all;
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ class ColumnSoftmax {
   static int64_t width(int64_t rows);
 
   void forward(bool logarithm, int64_t rows, int64_t n, ColumnTile<T>& x, ColumnTile<T>& y) const;
-  void backward(bool logarithm, int64_t rows, int64_t n, ColumnTile<T>& grad, ColumnTile<T>& y, ColumnTile<T>& x_grad) const;
+  template <typename S>
+  void backward(bool logarithm, int64_t rows, int64_t n, ColumnTile<S>& grad, ColumnTile<S>& y, ColumnTile<S>& x_grad) const;
   void logsumexp(int64_t rows, int64_t n, ColumnTile<T>& x, double* results) const;
 
  private:
@@ -28,6 +29,17 @@ class ColumnSoftmax {
   const Fold<T, double> largest_ = maxima().of<T>();
   const Fold<T, CompensatedSum> sum_ = sums().of<T>();
 };
+
+/// body(TypeTag<S>{}, TypeTag<T>{}): what is read and written, as it is stored if that is one type, and what is computed in. Few
+/// columns are widened: those of many rows by one call.
+template <typename Body>
+void visit_stored(const View& grad, const View& output, const View& self_grad, int64_t columns, Body body) {
+  const bool one = grad.dtype == output.dtype && grad.dtype == self_grad.dtype && columns >= kFewestColumns;
+  if (grad.dtype == DType::float64) return body(TypeTag<double>{}, TypeTag<double>{});
+  if (one && grad.dtype == DType::bfloat16) return body(TypeTag<bfloat16>{}, TypeTag<float>{});
+  if (one && grad.dtype == DType::float16) return body(TypeTag<float16>{}, TypeTag<float>{});
+  return body(TypeTag<float>{}, TypeTag<float>{});
+}
 
 /// Along a dim beside which another is contiguous, column by column; or false: the operands do not lie so.
 bool softmax_columns(const View& self, int64_t dim, bool logarithm, const View& result);

@@ -85,7 +85,9 @@ void forward(bool logarithm, const View& values, const RaggedView& ragged, const
 }
 
 void backward(bool logarithm, const View& gradient, const View& output, const RaggedView& ragged, const View& result) {
-  reduce::softmax_rows().visit(gradient.dtype, [&]<typename T>(TypeTag<T>, const reduce::SoftmaxRows<T>& functions) {
+  const int64_t inner = segment::inner_size(gradient);
+  reduce::visit_stored(gradient, output, result, inner, [&]<typename S, typename T>(TypeTag<S>, TypeTag<T>) {
+    const reduce::SoftmaxRows<T> functions = reduce::softmax_rows().of<T>();
     const auto of_row = logarithm ? functions.log_softmax_backward : functions.softmax_backward;
     const ColumnSoftmax<T> of_columns;
     const bool ordered = ragged.order != nullptr;
@@ -99,7 +101,7 @@ void backward(bool logarithm, const View& gradient, const View& output, const Ra
         },
         [&](int64_t, const ColumnsAt& place, int64_t rows, int64_t n) {
           if (rows == 0) return;
-          ColumnTile<T> g(gradient, ordered, rows, n), y(output, ordered, rows, n), x_grad(result, ordered, rows, n);
+          ColumnTile<S> g(gradient, ordered, rows, n), y(output, ordered, rows, n), x_grad(result, ordered, rows, n);
           g.begin(place, rows, n, true);
           y.begin(place, rows, n, true);
           x_grad.begin(place, rows, n, false);

@@ -13,35 +13,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "deckle/base/half.h"
 #include "deckle/kernels/cpu/simd/compensated_sum.h"
+#include "deckle/kernels/cpu/simd/half_lanes.h"
 #include "deckle/kernels/cpu/simd/math_basic.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace deckle::kernels::cpu::HWY_NAMESPACE {
-
-template <typename T>
-concept Half = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
-
-/// Halves of type H, by their bits, as floats.
-template <Half H, class D>
-HWY_INLINE hn::Vec<D> promote_half(D d, hn::Vec<hn::Rebind<uint16_t, D>> bits) {
-  if constexpr (std::is_same_v<H, bfloat16>) {
-    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<D>(), bits)));
-  } else {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), bits));
-#else  // Highway's emulation does not round as IEEE does
-    HWY_ALIGN uint16_t halves[hn::MaxLanes(D())];
-    HWY_ALIGN float lanes[hn::MaxLanes(D())];
-    hn::Store(bits, hn::Rebind<uint16_t, D>(), halves);
-    for (size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = ::deckle::detail::float16_bits_to_float(halves[i]);
-    return hn::Load(d, lanes);
-#endif
-  }
-}
 
 /// A vector from memory; of halves widened.
 template <class D>
@@ -64,6 +45,10 @@ struct FullPart {
     return load_vector(d, from);
   }
   HWY_INLINE void store(hn::Vec<D> value, T* to) const { hn::StoreU(value, d, to); }
+  template <Half H>
+  HWY_INLINE void store(hn::Vec<D> value, H* to) const {
+    hn::StoreU(demote_half<H>(d, value), hn::Rebind<uint16_t, D>(), reinterpret_cast<uint16_t*>(to));
+  }
   HWY_INLINE hn::Vec<D> or_else(hn::Vec<D> value, hn::Vec<D>) const { return value; }
 };
 template <class D>
@@ -84,6 +69,17 @@ struct TailPart {
 #endif
   }
   HWY_INLINE void store(hn::Vec<D> value, T* to) const { hn::BlendedStore(value, hn::FirstN(d, count), d, to); }
+  template <Half H>
+  HWY_INLINE void store(hn::Vec<D> value, H* to) const {
+    const hn::Rebind<uint16_t, D> halves;
+#if HWY_TARGET <= HWY_AVX3
+    hn::BlendedStore(demote_half<H>(d, value), hn::FirstN(halves, count), halves, reinterpret_cast<uint16_t*>(to));
+#else
+    HWY_ALIGN uint16_t some[hn::MaxLanes(D())];
+    hn::Store(demote_half<H>(d, value), halves, some);
+    std::memcpy(to, some, count * sizeof(H));
+#endif
+  }
   /// `value` in the lanes of the run, `other` elsewhere.
   HWY_INLINE hn::Vec<D> or_else(hn::Vec<D> value, hn::Vec<D> other) const {
     return hn::IfThenElse(hn::FirstN(d, count), value, other);

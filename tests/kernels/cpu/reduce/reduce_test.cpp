@@ -12,6 +12,7 @@ void mean(const Context&, const View&, Dims, bool, const View&);
 void amax(const Context&, const View&, Dims, bool, const View&);
 void amin(const Context&, const View&, Dims, bool, const View&);
 void prod(const Context&, const View&, Dims, bool, const View&);
+void copy(const Context&, const View&, const View&);
 void softmax(const Context&, const View&, int64_t, const View&);
 void log_softmax(const Context&, const View&, int64_t, const View&);
 void softmax_backward(const Context&, const View&, const View&, int64_t, const View&);
@@ -247,6 +248,28 @@ TEST_P(EveryTarget, RowKernelsEqualLoops) {
                                 ? (dtype == DType::float16 ? 6e-5 : 1e-300)
                                 : 1);  // float16: below 6e-5 it is subnormal; float64: the reference rounds as well
       if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(EveryTarget, SoftmaxGradientsOfColumnsOfHalvesAreThoseOfFloatsRoundedOnce) {
+  const std::vector<int64_t> shapes[] = {{1, 16}, {63, 37}, {130, 300}, {3, 65, 45}, {1100, 150}};
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    for (const std::vector<int64_t>& sizes : shapes) {
+      const int64_t dim = static_cast<int64_t>(sizes.size()) - 2;
+      const Buffer grad = testing::random_normal(sizes, dtype), y = testing::random_normal(sizes, dtype);
+      const Buffer wide_grad(sizes, DType::float32), wide_y(sizes, DType::float32), wide(sizes, DType::float32);
+      copy(kContext, grad.view, wide_grad.view);
+      copy(kContext, y.view, wide_y.view);
+      for (const auto gradient : {softmax_backward, log_softmax_backward}) {
+        const Buffer result = testing::poisoned(sizes, dtype), want(sizes, dtype);
+        gradient(kContext, wide_grad.view, wide_y.view, dim, wide.view);
+        copy(kContext, wide.view, want.view);
+        gradient(kContext, grad.view, y.view, dim, result.view);
+        EXPECT_EQ(testing::bytes(result), testing::bytes(want)) << name(dtype) << ::testing::PrintToString(sizes);
+        gradient(kContext, grad.view, wide_y.view, dim, result.view);  // of two types
+        EXPECT_EQ(testing::bytes(result), testing::bytes(want)) << name(dtype) << ::testing::PrintToString(sizes);
+      }
     }
   }
 }
