@@ -24,6 +24,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "deckle/base/scratch.h"
 #include "deckle/kernels/args/context.h"
 #include "deckle/kernels/cpu/reduce/by_rows.h"
 #include "deckle/kernels/cpu/reduce/column_tile.h"
@@ -186,8 +187,9 @@ void tile_of_deviations(const DeviationRows<T>& of, int64_t rows, int64_t n, red
   if constexpr (std::is_same_v<T, double>) {
     CompensatedSum rest[kMostColumns];
     std::fill_n(divisor, n, 1.0), std::fill_n(factor, n, 1.0);
+    Scratch scratch;
+    const reduce::Columns<T> differences = {scratch.take<T>(std::min(rows, reduce::kBlockRows) * n), n};
     reduce::for_blocks(rows, [&](int64_t r, int64_t size) {
-      const reduce::Columns<T> differences = y.at(r);
       of.columns(size, n, x.rows(r, size), mean, missed, divisor, factor, differences);
       reduce::sums().f64.columns({differences.first, differences.stride, size}, n, rest);
     });
