@@ -66,6 +66,29 @@ TEST(Layout, ReductionsOfPermutedTensorsAreThose) {
   near(sum(expand(slice(x, 1, 0, 1), x.sizes())), 14.0 * sum(slice(x, 1, 0, 1)));
 }
 
+TEST(Layout, GradientsOfSpreadOfATransposedMatrixAreThoseOfItsCopyAndLieAsItDoes) {
+  const std::pair<DType, double> bounds[] = {
+      {DType::float64, 1e-12}, {DType::float32, 1e-5}, {DType::float16, 0x1p-9}, {DType::bfloat16, 0x1p-6}};
+  for (const auto& [dtype, bound] : bounds) {
+    for (const Dims& sizes : {Dims{40, 70}, Dims{70, 40}, Dims{3, 40}, Dims{40, 3}, Dims{2100, 33}}) {
+      for (const Dims& dims : {Dims{0}, Dims{1}, Dims{-1}, Dims{-2}, Dims{0, 1}}) {
+        const Tensor x = transpose(to(randn({sizes[1], sizes[0]}), dtype), 0, 1).detach().requires_grad_();
+        const Tensor rows = contiguous(x.detach()).requires_grad_();
+        for (const bool root : {false, true}) {
+          const auto gradient = [&](const Tensor& of) {
+            const Tensor spread = root ? std(of, dims) : var(of, dims);
+            return grad({sum(spread * spread)}, {of}).front();
+          };
+          const Tensor got = gradient(x), want = gradient(rows);
+          const double error = amax(abs(to(got, DType::float64) - to(want, DType::float64))).item<double>();
+          EXPECT_LE(error, bound * amax(abs(want)).item<double>()) << name(dtype) << ::testing::PrintToString(sizes);
+          EXPECT_EQ(got.strides(), x.strides()) << ::testing::PrintToString(sizes);
+        }
+      }
+    }
+  }
+}
+
 TEST(Layout, MovedElementsOfPermutedOperandsAreThose) {
   const Tensor x = permuted(), rows = contiguous(x), other = permute(randn({5, 4, 3}), {2, 1, 0});
   const Tensor at = randint(0, 3, {3, 4, 5}), gaps = slice(permute(randn({4, 5, 6}), {2, 0, 1}), 0, 0, 3);
