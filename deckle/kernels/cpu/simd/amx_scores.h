@@ -12,8 +12,8 @@ namespace deckle::kernels::cpu::simd {
 inline constexpr int64_t kTileQueries = 32;
 inline constexpr int64_t kKeyGroup = 32;
 
-/// References of rows beyond it, as of scores all of which have a bias that stands for -inf, are far: times log2 e they are
-/// rounded by more than exponents hold, or leave float32. They are subtracted from scores first.
+/// References of rows beyond it, scaled, as of scores all of which have a bias that stands for -inf, are far: times log2 e they
+/// are rounded by more than exponents hold, or leave float32. They are subtracted from scores first.
 inline constexpr float kFarReference = 0x1p20f;
 
 constexpr int64_t round_up_keys(int64_t n) { return (n + kKeyGroup - 1) / kKeyGroup * kKeyGroup; }

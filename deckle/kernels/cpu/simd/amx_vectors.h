@@ -46,8 +46,10 @@ DECKLE_SCORES_INLINE __m512i pair_rows(__m512 low, __m512 high, __m512i order) {
   return _mm512_permutexvar_epi16(order, round_pairs(low, high));
 }
 
-DECKLE_SCORES_INLINE __mmask16 are_far(__m512 references, __mmask16 seen) {
-  return _mm512_mask_cmp_ps_mask(seen, _mm512_abs_ps(references), _mm512_set1_ps(kFarReference), _CMP_GT_OQ);
+/// `times` turns references into units of log2.
+DECKLE_SCORES_INLINE __mmask16 are_far(__m512 references, __m512 times, __mmask16 seen) {
+  const __m512 far = _mm512_set1_ps(kFarReference * 1.44269504f);
+  return _mm512_mask_cmp_ps_mask(seen, _mm512_abs_ps(_mm512_mul_ps(references, times)), far, _CMP_GT_OQ);
 }
 
 /// Moves the references and the sums where tile_softmax says; then returns true and writes `rescale`.
@@ -77,7 +79,7 @@ DECKLE_SCORES_INLINE bool move_reference(const float* __restrict scores, int64_t
     for (int64_t j = 1; j < keys; ++j) top = _mm512_max_ps(top, _mm512_loadu_ps(scores + 32 * j + 16 * v));
     const __m512 old = _mm512_loadu_ps(reference + 16 * v), now = _mm512_max_ps(top, old);
     const __mmask16 seen = _mm512_cmp_ps_mask(now, minus_infinity, _CMP_NEQ_UQ);
-    const __mmask16 far = are_far(now, seen);
+    const __mmask16 far = are_far(now, times, seen);
     const __m512 before = _mm512_mask_sub_ps(old, far, old, now), shift = _mm512_maskz_mul_ps(~far, now, times);
     const __m512 by = _mm512_mask_blend_ps(seen, _mm512_set1_ps(1.0f), exp2_of(before, times, shift));
     _mm512_storeu_ps(reference + 16 * v, now);
@@ -96,7 +98,8 @@ struct SplitReference {
   DECKLE_SCORES_INLINE SplitReference(const float* reference, __m512 times) {
     const __m512 held = _mm512_loadu_ps(reference);
     // A row without a visible key so far has the reference -inf; use 0, as -inf - (-inf) is NaN.
-    const __mmask16 seen = _mm512_cmp_ps_mask(held, _mm512_set1_ps(-__builtin_inff()), _CMP_NEQ_UQ), are = are_far(held, seen);
+    const __mmask16 seen = _mm512_cmp_ps_mask(held, _mm512_set1_ps(-__builtin_inff()), _CMP_NEQ_UQ),
+                    are = are_far(held, times, seen);
     near = _mm512_maskz_mov_ps(are, held), far = _mm512_maskz_mul_ps(seen & ~are, held, times), subtracts = are != 0;
   }
 };

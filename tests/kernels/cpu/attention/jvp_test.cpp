@@ -226,18 +226,27 @@ TEST(AttentionJvp, OfASequenceDoesNotDependOnTheOthers) {
 /// All scores of a row are one number, which float32 rounds by more than exponents hold, or does not hold once it is multiplied.
 TEST(AttentionJvp, OfScoresFarFromZeroIsThatOfAMean) {
   Random random(seed() + 55);
-  for (const double size : {1e5, 1.5e18}) {
+  struct Far {
+    double size, scale;
+  };
+  for (const Far& far : {Far{1e5, 0.125}, {1.5e18, 0.125}, {1.3125, 1e12}}) {
     AttentionCase c = one_sequence(40, 70, 64, 64);
+    c.problem.scale = far.scale;
     Operands x = c.operands(DType::bfloat16, c.normal(random)), t = c.operands(DType::bfloat16, c.normal(random));
-    for (int64_t i = 0; i < x.q.count(); ++i) x.q.put(i, size);
-    for (int64_t i = 0; i < x.k.count(); ++i) x.k.put(i, size);
+    for (int64_t i = 0; i < x.q.count(); ++i) x.q.put(i, far.size);
+    for (int64_t i = 0; i < x.k.count(); ++i) x.k.put(i, far.size);
     t.view.q = t.view.k = {};
     in_every_arithmetic([&] {
       const Outcome got = run_jvp(c, x, t);
+      Results forward = c.results(DType::bfloat16, AttentionCase::poisoned);
+      attention_forward({}, c.problem, x.view, forward.view);
       for (int64_t d = 0; d < 64; ++d) {
-        double mean = 0;
-        for (int64_t j = 0; j < 70; ++j) mean += t.v.get(j * 64 + d) / 70;
-        for (int64_t i = 0; i < 80; ++i) ASSERT_NEAR(got.tangent.out.get(i * 64 + d), mean, 1e-2) << i << " " << d;
+        double mean = 0, mean_tangent = 0;
+        for (int64_t j = 0; j < 70; ++j) mean += x.v.get(j * 64 + d) / 70, mean_tangent += t.v.get(j * 64 + d) / 70;
+        for (int64_t i = 0; i < 80; ++i) {
+          ASSERT_NEAR(forward.out.get(i * 64 + d), mean, 1e-2) << far.scale << " " << i << " " << d;
+          ASSERT_NEAR(got.tangent.out.get(i * 64 + d), mean_tangent, 1e-2) << far.scale << " " << i << " " << d;
+        }
       }
     });
   }
