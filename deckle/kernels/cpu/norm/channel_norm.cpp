@@ -22,6 +22,7 @@
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/norm/channel_rows.h"
 #include "deckle/kernels/cpu/simd/convert.h"
+#include "deckle/kernels/cpu/simd/scale_exponent.h"
 
 namespace deckle::kernels::cpu {
 namespace {
@@ -189,7 +190,7 @@ class Channels {
     }
     for (int64_t c = 0; c < n_; ++c) {
       const bool scales = !within_double(c) && units_[c] > 0 && std::isfinite(units_[c]);
-      const int exponent = scales && factors[c] != 0 ? std::min(1 - std::ilogb(units_[c]), 1023) : 0;
+      const int exponent = scales && factors[c] != 0 ? scale_exponent<double>(units_[c]) : 0;
       factors[c] = scales ? std::ldexp(factors[c], exponent) : 1;
       units_[c] = std::ldexp(1.0, exponent);
     }

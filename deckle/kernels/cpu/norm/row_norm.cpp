@@ -24,6 +24,7 @@
 #include "deckle/kernels/args/view.h"
 #include "deckle/kernels/cpu/simd/row_buffer.h"
 #include "deckle/kernels/cpu/simd/rows.h"
+#include "deckle/kernels/cpu/simd/scale_exponent.h"
 #include "deckle/kernels/cpu/simd/table.h"
 
 #ifndef DECKLE_KERNELS_CPU_NORM_ROW_NORM_ONCE
@@ -77,10 +78,7 @@ template <bool kCentred, typename T>
 Statistics wide_statistics(int64_t n, const T* x, double eps) {
   double largest = 0, mean = 0, squares = 0;
   for (int64_t i = 0; i < n; ++i) largest = std::max(largest, std::abs(static_cast<double>(x[i])));
-  // No element but NaN leaves 0.
-  const double unit = largest > 0 && std::isfinite(largest)
-                          ? std::ldexp(1.0, std::min(1 - std::ilogb(largest), std::numeric_limits<T>::max_exponent - 1))
-                          : 1;
+  const double unit = std::ldexp(1.0, scale_exponent<T>(largest));  // 0 where no element is but NaN
   for (int64_t i = 0; kCentred && i < n; ++i) mean += unit * static_cast<double>(x[i]);
   mean /= static_cast<double>(n);
   for (int64_t i = 0; i < n; ++i) {

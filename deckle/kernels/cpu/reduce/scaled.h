@@ -9,16 +9,9 @@
 
 #include "deckle/base/scratch.h"
 #include "deckle/kernels/cpu/reduce/values.h"
+#include "deckle/kernels/cpu/simd/scale_exponent.h"
 
 namespace deckle::kernels::cpu::reduce {
-
-/// The exponent of the power of two that brings the largest of elements to [2, 4), as far as T has it, or 0 where none is needed
-/// or helps: they are all 0, or one is infinite or NaN.
-template <typename T>
-int scale_exponent(T largest) {
-  if (!(largest > 0) || !std::isfinite(largest)) return 0;
-  return std::min(1 - std::ilogb(largest), std::numeric_limits<T>::max_exponent - 1);
-}
 
 /// Folds those of `count` rows of `length` elements again of which `folded` has lost something: of scaled elements, into
 /// `values`. read(row, rows, from, n, block) copies elements [from, from + n) of rows [row, row + rows) to a block [rows, n].
@@ -56,7 +49,7 @@ template <typename T, typename A, typename Read>
     int exponents[kTogether];
     bool any = false;
     for (int64_t r = 0; r < rows; ++r) {
-      exponents[r] = scale_exponent(std::bit_cast<T>(largest[r]));
+      exponents[r] = scale_exponent<T>(std::bit_cast<T>(largest[r]));
       any = any || exponents[r] != 0;
     }
     if (!any) continue;
