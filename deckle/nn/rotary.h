@@ -9,6 +9,8 @@
 namespace deckle::nn {
 
 /// Which row of a batch stands where, and the angles of every position: made once per batch, on its device, used by all layers.
+/// To read alone: the tensors may share memory with what Rotary and the batch's shape keep, and who writes into one turns every
+/// later batch by it. `clone` gives one to write into.
 struct RotaryAngles {
   Tensor positions;  // int64, one per row
   Tensor cosines;    // [positions, D / 2]
