@@ -1,7 +1,10 @@
 // The fake device: what it refuses, what it counts, and that what the host may not touch is out of its reach.
 #include <fmt/format.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "deckle/core/tensor_impl.h"
 #include "deckle/deckle.h"
@@ -31,6 +34,22 @@ TEST(FakeDevice, ThereAreAsManyAsAreAskedFor) {
   NEEDS_FAKE();
   testing::expect_error([] { zeros({1}, DType::float32, Device::cuda(63)); },
                         fmt::format("cuda:63 asked of a machine with {} GPU", cuda::device_count()));
+}
+
+TEST(FakeDevice, ThreadsThatReplayOneGraphTakeTurns) {
+  NEEDS_FAKE();
+  std::atomic<int> inside = 0, together = 0;
+  const cuda::Graph graph(kGpu, [&] {
+    if (++inside > 1) ++together;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    --inside;
+  });
+  std::thread other([&] {
+    for (int i = 0; i < 4; ++i) graph.replay();
+  });
+  for (int i = 0; i < 4; ++i) graph.replay();
+  other.join();
+  EXPECT_EQ(together, 0);
 }
 
 }  // namespace

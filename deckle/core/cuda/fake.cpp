@@ -199,6 +199,7 @@ struct Graph::State {
   Device device;
   Stream stream;
   std::function<void()> work;
+  std::mutex mutex;
 };
 
 Graph::Graph(Device device, const std::function<void()>& work) {
@@ -221,6 +222,7 @@ Graph& Graph::operator=(Graph&&) noexcept = default;
 void Graph::replay() const {
   check(state_ != nullptr, "the graph was moved away (expected one that holds a recording)");
   refuse_in_capture("a replay of another graph");
+  const std::lock_guard lock(state_->mutex);
   draw_again(state_->run(), state_->device);
 }
 int64_t Graph::size() const { return 0; }
