@@ -21,7 +21,6 @@
 #include <cstring>
 #include <ctime>
 #include <functional>
-#include <iostream>
 #include <random>
 #include <span>
 #include <sstream>
@@ -29,6 +28,7 @@
 #include <vector>
 
 #include "benchmarks/attention_cpu/errors.h"
+#include "benchmarks/harness/serve.h"
 #include "deckle/attention/attention.h"
 #include "deckle/autograd/backward.h"
 #include "deckle/base/check.h"
@@ -225,17 +225,16 @@ double peak(DType dtype, double seconds) {
   return dtype == DType::float64 ? rate / 2 : rate;
 }
 
-std::string answer(const std::string& line) {
+std::string answer(const std::string& request, std::istringstream& words) {
   static std::string kept_setting;
   static std::unique_ptr<Batch> batch;  // turns on one batch follow each other
-  std::istringstream words(line);
-  std::string request, dtype, what, lengths;
+  std::string dtype, what, lengths;
   int64_t heads = 0, dim = 0;
   bool causal = false;
-  words >> request >> dtype;
+  words >> dtype;
   if (request == "peak") {
     double seconds = 0;
-    check(static_cast<bool>(words >> seconds), "cannot read '{}'", line);
+    check(static_cast<bool>(words >> seconds), "cannot read '{}'", words.str());
     return fmt::format("{{\"gflops\": {:.1f}}}", peak(parse_dtype(dtype), seconds));
   }
   if (request == "bandwidth") return fmt::format("{{\"gigabytes_per_second\": {:.2f}}}", bandwidth(std::stoll(dtype)));
@@ -244,7 +243,7 @@ std::string answer(const std::string& line) {
     return decode(parse_dtype(dtype), heads, parse_lengths(lengths));
   }
   words >> heads >> dim >> causal >> what >> lengths;
-  check(request == "rate" && words, "cannot read '{}'", line);
+  check(request == "rate" && words, "cannot read '{}'", words.str());
   const std::string setting = fmt::format("{} {} {} {} {}", dtype, heads, dim, causal, lengths);
   if (setting != kept_setting) batch = std::make_unique<Batch>(parse_dtype(dtype), heads, dim, causal, parse_lengths(lengths));
   kept_setting = setting;
@@ -263,9 +262,5 @@ int main(int argc, char** argv) {
     if (!std::strcmp(argv[i], "--turn") && i + 1 < argc) turn_seconds = std::atof(argv[++i]);
     if (!std::strcmp(argv[i], "--cpu-time")) use_cpu_time = true, set_num_threads(1);
   }
-  for (std::string line; std::getline(std::cin, line);) {
-    fmt::print("{}\n", answer(line));
-    std::fflush(stdout);
-  }
-  return 0;
+  benchmarks::serve(answer);
 }

@@ -7,10 +7,10 @@
 //   check OP PASS PATH           writes the result, or the gradients by the names of the operands, to PATH
 #include <algorithm>
 #include <chrono>
-#include <iostream>
-#include <sstream>
+#include <string>
 #include <vector>
 
+#include "benchmarks/harness/serve.h"
 #include "cases.h"
 
 #include <fmt/format.h>
@@ -146,21 +146,16 @@ class Contender {
 
 int main() {
   Contender contender;
-  for (std::string line; std::getline(std::cin, line);) {
-    std::istringstream arguments(line);
-    std::string request;
-    arguments >> request;
-    std::string answer;
+  dk::benchmarks::serve([&](const std::string& request, std::istream& arguments) {
     try {
-      answer = request == "ops"    ? contender.ops()
-               : request == "load" ? contender.load(arguments)
-               : request == "time" ? contender.time(arguments)
-                                   : contender.check(arguments);
+      return request == "ops"    ? contender.ops()
+             : request == "load" ? contender.load(arguments)
+             : request == "time" ? contender.time(arguments)
+                                 : contender.check(arguments);
     } catch (const dk::Error& error) {
       std::string words = error.what();
       std::ranges::replace(words, '"', ' ');
-      answer = fmt::format(R"({{"lacks": "{}"}})", words.substr(0, words.find('\n')));
+      return fmt::format(R"({{"lacks": "{}"}})", words.substr(0, words.find('\n')));
     }
-    std::cout << answer << std::endl;
-  }
+  });
 }

@@ -12,10 +12,10 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "benchmarks/harness/serve.h"
 #include "deckle/deckle.h"
 
 #include <fmt/format.h>
@@ -189,22 +189,16 @@ class Contender {
 
 }  // namespace
 
-int main() {
+int main() try {
   Contender contender;
-  std::string line;
-  while (std::getline(std::cin, line)) {
-    std::istringstream arguments(line);
-    std::string request;
-    arguments >> request;
-    try {
-      if (request == "prepare") std::cout << contender.prepare(arguments) << std::endl;
-      if (request == "load") std::cout << contender.load(arguments) << std::endl;
-      if (request == "steps") std::cout << contender.steps(arguments) << std::endl;
-      if (request == "held_out") std::cout << contender.held_out() << std::endl;
-      if (request == "peak") std::cout << contender.peak(arguments) << std::endl;
-    } catch (const std::exception& error) {  // a missing text, say
-      std::cerr << error.what() << std::endl;
-      return 1;
-    }
-  }
+  dk::benchmarks::serve([&](const std::string& request, std::istream& arguments) {
+    return request == "prepare"    ? contender.prepare(arguments)
+           : request == "load"     ? contender.load(arguments)
+           : request == "steps"    ? contender.steps(arguments)
+           : request == "held_out" ? contender.held_out()
+                                   : contender.peak(arguments);
+  });
+} catch (const std::exception& error) {  // a missing text, say
+  std::cerr << error.what() << std::endl;
+  return 1;
 }

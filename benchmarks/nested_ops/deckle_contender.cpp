@@ -8,13 +8,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <iostream>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "benchmarks/harness/serve.h"
 #include "cases.h"
 
 #include <fmt/format.h>
@@ -167,15 +166,11 @@ class Contender {
 
 int main() {
   Contender contender;
-  std::string line;
-  while (std::getline(std::cin, line)) {
-    std::istringstream arguments(line);
-    std::string request;
-    arguments >> request;
-    if (request == "ops") std::cout << contender.ops() << std::endl;
-    if (request == "load") std::cout << contender.load(arguments) << std::endl;
-    if (request == "work") std::cout << contender.work(arguments) << std::endl;
-    if (request == "time") std::cout << contender.time(arguments) << std::endl;
-    if (request == "check") std::cout << contender.check(arguments) << std::endl;
-  }
+  dk::benchmarks::serve([&](const std::string& request, std::istream& arguments) {
+    return request == "ops"    ? contender.ops()
+           : request == "load" ? contender.load(arguments)
+           : request == "work" ? contender.work(arguments)
+           : request == "time" ? contender.time(arguments)
+                               : contender.check(arguments);
+  });
 }
