@@ -61,10 +61,10 @@ def sampling(results):
 
 
 def demo_sentence(results):
-    """README's first figure."""
-    r = results.read("demo")
-    value = next(row["value"] for row in r["rows"] if row["what"] == "validation")
-    return f"What five minutes gave: {value} bits per byte on texts held out.\n\n" + picture(
+    """README's first figure; older results do not say how many texts there were."""
+    of = {row["what"]: row["value"] for row in results.read("demo")["rows"]}
+    texts = f" on {of['texts']} texts of {of['shortest text']} to {of['longest text']} bytes" if "texts" in of else ""
+    return f"What five minutes{texts} gave: {of['validation']} bits per byte on texts held out.\n\n" + picture(
         "demo", "Loss of the demo's model by step, training and validation"), {}
 
 

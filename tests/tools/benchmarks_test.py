@@ -333,6 +333,21 @@ class Figures(Folder):
         (self.root / "benchmarks/results/demo.svg").unlink()
         self.expect_complaint("benchmarks/results/demo.svg: not the plot that was measured")
 
+    def test_the_first_figure_says_how_many_texts_there_were(self):
+        rows = [{"what": what, "value": value, "unit": ""} for what, value in (
+            ("validation", "2.1"), ("texts", "15,217"), ("shortest text", "2"), ("longest text", "2,434"))]
+        self.write("README.md", "# A library\n\n<!-- figures: readme_demo -->\n<!-- end of figures -->\n")
+        for kept, words in ((rows, "five minutes on 15,217 texts of 2 to 2,434 bytes gave: 2.1 bits"),
+                            (rows[:1], "five minutes gave: 2.1 bits")):
+            self.write("benchmarks/results/demo.json", json.dumps({**RESULT, "rows": kept}))
+            self.assertEqual(self.figures()[0], 0)
+            self.assertIn(words, (self.root / "README.md").read_text())
+
+    def test_the_demo_prints_what_its_figures_look_for(self):
+        line = "texts.txt: 15,217 texts, 2.53 MB, lengths 2..2,434 (median 97); padding avoided: 71 %\n"
+        found = [re.findall(run_of("demo").FIGURES[name][0], line) for name in ("texts", "shortest text", "longest text")]
+        self.assertEqual(found, [["15,217"], ["2"], ["2,434"]])
+
     def test_a_plot_of_no_result(self):
         self.figures()
         self.write("benchmarks/results/speed.svg", "<svg/>")
