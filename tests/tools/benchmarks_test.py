@@ -713,6 +713,17 @@ class Compared(unittest.TestCase):
         self.assertIsNone(worst([]))
 
 
+class NestedOps(unittest.TestCase):
+    def test_a_known_difference_has_a_bound(self):
+        run = run_of("nested_ops")
+        for (op, way, layout), bound in run.KNOWN.items():
+            for largest, known in ((bound, True), (2 * bound, False), (math.nan, False), (None, False)):
+                row = {"op": op, "pass": way, "difference": {layout: {"largest": largest}}}
+                self.assertEqual(run.is_known(row, layout), known, (op, largest))
+        row = {"op": "add", "pass": "forward", "difference": {"jagged": {"largest": 0.01}}}
+        self.assertFalse(run.is_known(row, "jagged"))
+
+
 class Contenders(unittest.TestCase):
     """Processes that answer with their environment, and spin meanwhile."""
     PROGRAM = ("import json, os, sys, threading\n"
