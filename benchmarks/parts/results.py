@@ -13,8 +13,8 @@ AGE = "**Older than the code it measures.**"
 LOAD = "what other processes used meanwhile was not measured"
 INCOMPLETE = {
     "attention_cpu": LOAD,
-    "attention_cuda_flash4": LOAD + ": the host compiled other programs, so compare within this run alone",
-    "attention_cuda_choices": "of no commit: trials of kernels that were not kept",
+    "attention_cuda_flash4": LOAD + ": the host compiled other programs, so compare within it alone; its command was not kept",
+    "attention_cuda_choices": LOAD + ", and the runs of no commit are trials of kernels that were not kept",
 }
 
 
@@ -79,6 +79,11 @@ class Results:
         """A mark where code that was measured is not that of the commit any more."""
         return AGE if self.has_history() and MEASURES[name] and changed_since(self.root, name, commit.split("+")[0]) else ""
 
+    def lacking(self, name):
+        """What INCOMPLETE says of a result, as a sentence, or nothing."""
+        words = INCOMPLETE.get("/".join(filter(None, (self.machine, name))))
+        return f"**Its source is not complete:** {words}." if words else ""
+
     def source(self, name):
         """The lines under a figure."""
         result = self.read(name)
@@ -91,10 +96,8 @@ class Results:
             words += f" Other processes used {100 * result['others']:.1f} % of the processors meanwhile."
         elif "load_at_start" in result:
             words += f" The load at the start was {result['load_at_start']:.1f}."
-        lacking = INCOMPLETE.get("/".join(filter(None, (self.machine, name))))
-        words += f" **Its source is not complete:** {lacking}." if lacking else ""
         age = self.age(name, known["commit"])
-        return words + "\n" + (age + "\n" if age else "")
+        return f"{words} {self.lacking(name)}".rstrip() + "\n" + (age + "\n" if age else "")
 
     def line(self, name):
         """The same for the foot of a plot, which does not age."""

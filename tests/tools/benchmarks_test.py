@@ -373,6 +373,14 @@ class Figures(Folder):
         self.write(f"benchmarks/results/{name}.json", json.dumps(whole))
         self.expect_complaint(f"{name}.json: its source is complete; take it from INCOMPLETE")
 
+    def test_what_runs_of_one_file_lack_stands_beneath_them(self):
+        run = {key: RESULT[key] for key in ("machine", "commit", "date")} | {"what": "a trial", "commit": "uncommitted"}
+        self.write("benchmarks/results/attention_cuda_choices.json", json.dumps({"one": run}))
+        self.write("docs/performance.md", PAGE + PAGE.replace("sampling", "attention_cuda_choices"))
+        self.assertEqual(self.figures()[0], 0)
+        self.assertIn("| one | a trial |", (self.root / "docs/performance.md").read_text())
+        self.assertIn("**Its source is not complete:** ", (self.root / "docs/performance.md").read_text())
+
     def test_durations_are_measured_one_by_one(self):
         row = {**{key: RESULT[key] for key in ("machine", "commit", "date")}, "what": "make test", "seconds": 862, "limit": 900,
                "code": 0, "others": 0.4, "ends": ["100% tests passed, 0 tests failed out of 100", "2 skipped"]}
