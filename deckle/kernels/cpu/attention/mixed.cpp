@@ -209,17 +209,7 @@ void mixed_task(const MixedCall<T>& c, const RowTask& task) {
   };
   for_key_tiles(task, sequence, all, features, state, load, step);
 
-  const T factor = static_cast<T>(Dropout::factor(problem.dropout));
-  for (int64_t block = 0; block < blocks; ++block) {
-    JvpBlock<T>& s = state[block];
-    const int64_t first = task.first + block * kW, count = std::min(kW, task.first + task.count - first),
-                  row = sequence.first_row + first;
-    finish_block(s.started ? sum_mixed + block * o_size : nullptr, Dv, s.maximum, s.sum, factor, rows, v_stride);
-    if (c.mixed.out.data != nullptr) store_rows(problem.dtype, c.mixed.out, row, count, task.head, Dv, rows, v_stride);
-    for (int64_t lane = 0; lane < count && c.mixed.lse != nullptr; ++lane) {
-      static_cast<T*>(c.mixed.lse)[(row + lane) * heads + task.head] = s.sum[lane] == T(0) ? T(0) : s.mean[lane];
-    }
-  }
+  finish_jvp(problem, {}, c.mixed, problem.dtype, task, state, sum_out, sum_mixed, o_size, rows, v_stride);
 }
 
 template <typename T>

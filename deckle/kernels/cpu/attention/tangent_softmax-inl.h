@@ -148,9 +148,11 @@ void finish_jvp(const AttentionProblem& problem, const AttentionResults& result,
     JvpBlock<T>& s = state[block];
     const int64_t row = first_row + block * kW, count = std::min(kW, task.count - block * kW);
     T lse[kW];
-    std::copy_n(s.maximum, kW, lse);
-    finish_block(s.started ? sum_a + block * size : nullptr, Dv, lse, s.sum, factor, rows, stride);
-    if (result.out.data != nullptr) store_rows(out_dtype, result.out, row, count, task.head, Dv, rows, stride);
+    if (result.out.data != nullptr || result.lse != nullptr) {
+      std::copy_n(s.maximum, kW, lse);
+      finish_block(s.started ? sum_a + block * size : nullptr, Dv, lse, s.sum, factor, rows, stride);
+      if (result.out.data != nullptr) store_rows(out_dtype, result.out, row, count, task.head, Dv, rows, stride);
+    }
     finish_block(s.started ? sum_t + block * size : nullptr, Dv, s.maximum, s.sum, factor, rows, stride);
     if (result_tangent.out.data != nullptr) store_rows(out_dtype, result_tangent.out, row, count, task.head, Dv, rows, stride);
     for (int64_t lane = 0; lane < count; ++lane) {
