@@ -5,7 +5,8 @@
 // and P (tz - r) rounded and paired; A += V^T P, T += V^T P (tz - r) + tV^T P. The softmax reads scores twice, as r is known only
 // after all weights of a tile: P (tz - r) is rounded once it is small.
 //
-// GF/s in turns on an Intel with AMX (family 6, model 167), 8 heads, full mask, six products counted, of the forward's with two:
+// GF/s in turns on an Intel with AMX (family 6, model 167), 8 heads, full mask, six products counted, of the forward's with two
+// (22eb9512, 2026-12-01, host shared):
 //                            S = 512, D = 64    D = 128      S = 2048, D = 64    D = 128
 //   widened, one core        122 of 366         132 of 446   135 of 499          138 of 619
 //   tiles, one core          513 of 405         589 of 460   609 of 495          719 of 622

@@ -4,7 +4,7 @@
 // sums are as accurate as those of float16 widened. AMX multiplies bfloat16 at many times the rate of float32 (simd/amx.h), and a
 // tile of 256 x 256 x 1,024 splits 0.5 M elements for 134 MFLOP.
 //
-// float16, one thread of an Intel 6/167 with AMX, best of nine in turns, ms:
+// float16, one thread of an Intel 6/167 with AMX, best of nine in turns, ms (ef780afb, 2026-11-30, host shared):
 //             1,024^3   a transposed   1,024 x 1,024 x 700   2,048^3   512^3   512 x 512 x 384   512 x 512 x 300
 //   widened     13.48          14.49                  9.15     107.0    1.36              1.01              0.79
 //   split        9.10          10.58                  6.21      86.0    1.23              0.95              0.79
