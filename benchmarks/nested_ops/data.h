@@ -15,7 +15,7 @@ struct Batch {
   int64_t features = 0;
 };
 
-/// log_normal: 512 of mean 120, sigma 0.8, within 4..1024; few: 64 of them. tiny: 100,000 of 1 to 5. huge: 4 of about 200,000.
+/// log_normal: 256 of mean 120, sigma 0.8, within 4..1024; few: 64 of them. tiny: 100,000 of 1 to 5. huge: 4 of about 200,000.
 Batch draw(const std::string& shape, uint64_t seed);
 
 /// The operands of all cases, X being NestedTensor or Tensor. Both kinds share their values.
